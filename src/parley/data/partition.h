@@ -1,0 +1,34 @@
+// Dealing the rows of a data set to clients.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "parley/base/random.h"
+#include "parley/base/registry.h"
+#include "parley/data/dataset.h"
+
+namespace parley {
+
+// Who holds what. Rows refer to the training set.
+struct Partition {
+  std::vector<std::vector<std::uint32_t>> clients;
+  // `permuted` only: one feature permutation a client; otherwise empty.
+  std::vector<std::vector<std::uint32_t>> permutations;
+
+  View view(const Dataset& data, std::size_t client) const;
+};
+
+// Deals deterministically: the same data, options and stream give the same partition. Every kind also has the common
+// option `clients`. Throws InputError when the data cannot be dealt so (no labels, no users, too few rows).
+using Deal = std::function<Partition(const Dataset& data, const Options& options, Stream& stream)>;
+using PartitionRegistry = Registry<Deal>;
+
+// Every partition, in one list.
+PartitionRegistry partitions();
+
+// Label counts of each client: clients × classes.
+std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition);
+
+}  // namespace parley

@@ -1,0 +1,52 @@
+// How good a model is on some examples.
+//
+// Partial results of disjoint chunks merge into the result of the whole, so evaluation can be shared out over threads;
+// merged in a fixed order, the numbers do not depend on how many.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "parley/model/model.h"
+
+namespace parley {
+
+struct Evaluation {
+  static constexpr std::size_t kBins = 15;  // of confidence, for the calibration error (Guo et al. 2017)
+  struct Bin {
+    std::size_t count = 0;
+    double confidence = 0.0;  // sum
+    std::size_t correct = 0;
+  };
+
+  std::size_t examples = 0;
+  double loss_sum = 0.0;
+  std::size_t correct = 0;
+  double brier_sum = 0.0;
+  std::vector<std::size_t> class_total;    // by true class
+  std::vector<std::size_t> class_correct;  // by true class
+  std::array<Bin, kBins> bins{};
+
+  bool classified() const { return !class_total.empty(); }
+  double loss() const;
+  double accuracy() const;  // classification only, likewise the next two
+  double ece() const;       // expected calibration error
+  double brier() const;     // mean over examples of Σ_c (p_c − 1[y=c])²
+
+  void merge(const Evaluation& other);
+};
+
+// Scratch space for evaluate(); one a worker thread.
+struct EvaluationBuffer {
+  BatchBuffer batch;
+  Flat outputs;
+};
+
+// The examples [begin, end) of the view, `chunk` at a time. Throws RunError when the loss is not finite: a failed
+// evaluation is a failure, not a zero.
+Evaluation evaluate(Model& model, const View& view, std::size_t begin, std::size_t end, EvaluationBuffer& buffer,
+                    std::size_t chunk = 500);
+Evaluation evaluate(Model& model, const View& view);
+
+}  // namespace parley

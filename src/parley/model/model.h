@@ -1,0 +1,68 @@
+// The model seam: methods see flat spans of weights and gradients, and nothing of how a model computes.
+//
+// Threads:  one instance a worker; an instance is never shared between threads.
+// Order:    load weights into parameters() -> backward()* or predict()*. Both read the live weights.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parley/base/random.h"
+#include "parley/base/registry.h"
+#include "parley/data/dataset.h"
+#include "parley/tensor/layout.h"
+
+namespace parley {
+
+enum class Loss { cross_entropy, mse };
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const Layout& layout() const = 0;
+  // Live weights, flat, in layout order; layout().size() floats.
+  virtual std::span<float> parameters() = 0;
+  // The gradient of the last backward(); layout().size() floats, zero behind layout().trainable().
+  virtual std::span<float> gradients() = 0;
+
+  // Mean loss of the batch; overwrites gradients() with its gradient. Training mode (dropout, batch statistics).
+  virtual double backward(const Batch& batch) = 0;
+  // Raw outputs (logits or predictions), batch.size × outputs(), row-major. Evaluation mode.
+  virtual void predict(const Batch& batch, std::span<float> outputs) = 0;
+  // Floats a row that predict() writes.
+  virtual std::size_t outputs() const = 0;
+  virtual Loss loss() const = 0;
+
+  // The source of training noise (dropout) from here on. Called before each client's training.
+  virtual void reseed(const Stream& /*noise*/) {}
+  // True when two instances must not train at the same time (they share a generator); the engine then uses one worker.
+  virtual bool exclusive() const { return false; }
+};
+
+// What the data asks of a model.
+struct Task {
+  std::vector<std::int64_t> input_shape;
+  std::size_t outputs = 0;  // classes, or numbers to predict
+  Loss loss = Loss::cross_entropy;
+};
+
+// `options` are the resolved keys of [model]. Throws InputError when the model cannot take this task.
+using MakeModel = std::function<std::unique_ptr<Model>(const Options& options, const Task& task)>;
+// A name may have several implementations ("native", "torch") of the same layout. `auto` prefers native.
+using Backends = std::map<std::string, MakeModel>;
+using ModelRegistry = Registry<Backends>;
+
+// Every native model, in one list. The LibTorch ones are added by model/torch/torch_models.h.
+ModelRegistry native_models();
+// The maker for model.backend = `backend` of an entry. Throws InputError naming those there are.
+const MakeModel& choose_backend(const ModelRegistry::Entry& entry, const std::string& backend);
+
+// Fresh weights by role: weights and biases uniform in ±1/√fan_in (as PyTorch does), scales 1, shifts 0, variances 1.
+void initialise(const Layout& layout, std::span<float> parameters, Stream& stream);
+
+}  // namespace parley

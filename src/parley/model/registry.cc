@@ -1,0 +1,10 @@
+#include "parley/model/model.h"
+
+namespace parley {
+
+ModelRegistry native_models() {
+  ModelRegistry registry("model");
+  return registry;
+}
+
+}  // namespace parley

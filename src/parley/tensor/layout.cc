@@ -1,0 +1,62 @@
+#include "parley/tensor/layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace parley {
+
+bool is_trainable(Role role) {
+  return role == Role::weight || role == Role::bias || role == Role::norm_scale || role == Role::norm_shift;
+}
+
+std::string_view to_string(Role role) {
+  switch (role) {
+    case Role::weight: return "weight";
+    case Role::bias: return "bias";
+    case Role::norm_scale: return "norm_scale";
+    case Role::norm_shift: return "norm_shift";
+    case Role::running_mean: return "running_mean";
+    case Role::running_var: return "running_var";
+    case Role::counter: return "counter";
+  }
+  return "?";
+}
+
+Layout::Layout(std::vector<LayoutEntry> entries) : entries_(std::move(entries)) {
+  std::stable_partition(entries_.begin(), entries_.end(), [](const LayoutEntry& e) { return is_trainable(e.role); });
+  for (auto& entry : entries_) {
+    assert(find(entry.name) == &entry && "two parameters of one name");
+    entry.offset = size_;
+    entry.size = 1;
+    for (const auto extent : entry.shape) entry.size *= static_cast<std::size_t>(extent);
+    size_ += entry.size;
+    if (is_trainable(entry.role)) trainable_ = size_;
+  }
+}
+
+const LayoutEntry* Layout::find(std::string_view name) const {
+  for (const auto& entry : entries_) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+std::string describe_shape(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string Layout::describe() const {
+  std::vector<std::string> parts;
+  for (const auto& entry : entries_) parts.push_back(fmt::format("{} {}", entry.name, describe_shape(entry.shape)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+bool Layout::operator==(const Layout& other) const {
+  return std::equal(entries_.begin(), entries_.end(), other.entries_.begin(), other.entries_.end(),
+                    [](const LayoutEntry& a, const LayoutEntry& b) {
+                      return a.name == b.name && a.shape == b.shape && a.role == b.role && a.group == b.group;
+                    });
+}
+
+}  // namespace parley

@@ -1,0 +1,59 @@
+// The names, shapes and roles of a model's parameters, in the order in which they lie in one flat vector.
+//
+// Everything that training moves comes first (`trainable()` floats); what is only measured (running statistics,
+// counters) follows, so an optimiser works on a prefix and never touches the rest.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace parley {
+
+enum class Role { weight, bias, norm_scale, norm_shift, running_mean, running_var, counter };
+enum class Group { shared, private_ };
+
+bool is_trainable(Role role);
+std::string_view to_string(Role role);
+
+struct LayoutEntry {
+  std::string name;  // unique, e.g. "fc1.weight"
+  std::vector<std::int64_t> shape;
+  Role role = Role::weight;
+  Group group = Group::shared;
+  std::size_t offset = 0;  // of its first float; set by Layout
+  std::size_t size = 0;    // number of floats; set by Layout
+
+  template <class T>
+  std::span<T> of(std::span<T> flat) const {
+    return flat.subspan(offset, size);
+  }
+};
+
+class Layout {
+ public:
+  Layout() = default;
+  // Entries keep their order, except that the trainable ones are moved to the front.
+  explicit Layout(std::vector<LayoutEntry> entries);
+
+  std::size_t size() const { return size_; }
+  std::size_t trainable() const { return trainable_; }
+  const std::vector<LayoutEntry>& entries() const { return entries_; }
+  const LayoutEntry* find(std::string_view name) const;
+
+  // "fc1.weight [500, 784], fc1.bias [500], …": for messages and `parley describe`.
+  std::string describe() const;
+  bool operator==(const Layout& other) const;
+
+ private:
+  std::vector<LayoutEntry> entries_;
+  std::size_t size_ = 0;
+  std::size_t trainable_ = 0;
+};
+
+std::string describe_shape(std::span<const std::int64_t> shape);
+
+}  // namespace parley
