@@ -190,6 +190,15 @@ Value Config::convert(const std::string& section, const Option& option, const It
   return value;
 }
 
+// Where a relative path leads: from the working folder if there is something there, else from the experiment file's.
+// Absolute, so that the resolved config can be run again from anywhere.
+std::string Config::absolute(const std::string& path) const {
+  namespace fs = std::filesystem;
+  if (path.empty() || fs::path(path).is_absolute()) return path;
+  if (!fs::exists(path) && fs::exists(folder_ / path)) return fs::absolute(folder_ / path).lexically_normal().string();
+  return fs::absolute(path).lexically_normal().string();
+}
+
 Options Config::resolve(const std::string& section, const std::vector<Option>& declared) {
   Options options(section);
   for (const auto& option : declared) {
@@ -221,7 +230,7 @@ Options Config::resolve(const std::string& section, const std::vector<Option>& d
         refuse(section, option.key, unknown_name("value", *text, option.choices));
       }
     }
-    options.set(option.key, value);
+    options.set(option.key, option.is_path ? Value(absolute(std::get<std::string>(value))) : value);
   }
   return options;
 }
@@ -246,6 +255,8 @@ void Config::refuse_unknown() const {
     }
   }
 }
+
+void Config::erase(const std::string& section) { sections_.erase(section); }
 
 void Config::drop(const std::string& section) {
   std::erase_if(sections_, [&](const auto& entry) {

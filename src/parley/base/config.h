@@ -44,9 +44,8 @@ class Config {
   void refuse_unknown() const;
   // Drops a whole section (nested ones too); for parts of the file that another command reads.
   void drop(const std::string& section);
-
-  // The folder that relative paths in the file are relative to.
-  const std::filesystem::path& folder() const { return folder_; }
+  // Drops the section's own keys, but no nested section.
+  void erase(const std::string& section);
 
  private:
   struct Item {
@@ -58,6 +57,7 @@ class Config {
 
   const Item* find(const std::string& section, const std::string& key) const;
   Value convert(const std::string& section, const Option& option, const Item& item) const;
+  std::string absolute(const std::string& path) const;
   void absorb(std::string_view text, const std::string& name, bool from_command_line);
 
   std::string name_;

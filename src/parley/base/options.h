@@ -37,6 +37,7 @@ struct Option {
   std::string meaning;
   Range range = {};                       // numbers, and each number of a list
   std::vector<std::string> choices = {};  // text: the legal values; empty means any
+  bool is_path = false;                   // text: a file, relative to the working folder or to the experiment file
 };
 
 // "true", "0.1", "\"iid\"", "[500, 300]": as TOML writes it.

@@ -1,0 +1,105 @@
+#include "parley/engine/experiment.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "parley/base/errors.h"
+#include "parley/tensor/safetensors.h"
+
+namespace parley {
+namespace {
+
+Task task_of(const Dataset& data, const Options& model) {
+  const std::string& loss = model.text("loss");
+  const bool classes = data.classes > 0;
+  if (!classes && loss == "cross_entropy") {
+    fail("model.loss = \"cross_entropy\": data set '{}' has no classes; use \"mse\"", data.name);
+  }
+  return {.input_shape = data.shape,
+          .outputs = classes ? data.classes : data.target_size,
+          .loss = loss == "cross_entropy" || (loss == "auto" && classes) ? Loss::cross_entropy : Loss::mse};
+}
+
+Flat initial_weights(Model& model, const Settings& settings) {
+  const Layout& layout = model.layout();
+  if (const std::string& file = settings.model.text("init"); !file.empty()) {
+    return assemble(read_safetensors(file), layout, "model.init: " + file);
+  }
+  Flat weights(model.parameters().begin(), model.parameters().end());
+  if (!model.pretrained()) {
+    Stream stream(static_cast<std::uint64_t>(settings.run.integer("seed")), "initial weights");
+    initialise(layout, weights, stream);
+  }
+  return weights;
+}
+
+}  // namespace
+
+TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
+  std::string key;
+  for (const auto& [name, value] : data.values()) key += name + "=" + to_toml(value) + "\n";
+  const auto found = loaded_.find(key);
+  if (found != loaded_.end()) return found->second;
+  return loaded_[key] = load_data(catalogue.datasets, data, DataRoots::standard(data.text("root")));
+}
+
+Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache) {
+  Federated federated{.data = cache.load(settings.data, catalogue)};
+  const std::int64_t own_seed = settings.partition.integer("seed");
+  const auto seed = static_cast<std::uint64_t>(own_seed < 0 ? settings.run.integer("seed") : own_seed);
+  Stream stream(seed, "partition");
+  const auto& entry = catalogue.partitions.at(settings.partition.text("kind"));
+  federated.partition = entry.make(*federated.data.train, settings.partition, stream);
+  const auto& clients = federated.partition.clients;
+  if (std::ranges::all_of(clients, [](const auto& rows) { return rows.empty(); })) {
+    fail("partition.kind = \"{}\": no client has any data", entry.about.name);
+  }
+  return federated;
+}
+
+Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache) {
+  Experiment experiment{.settings = settings, .federated = deal(settings, catalogue, cache)};
+  const Dataset& train = *experiment.federated.data.train;
+  experiment.task = task_of(train, settings.model);
+  experiment.make_model =
+      choose_backend(catalogue.models.at(settings.model.text("name")), settings.model.text("backend"));
+  const auto model = experiment.new_model();
+  experiment.layout = std::make_shared<const Layout>(model->layout());
+  experiment.initial = initial_weights(*model, settings);
+  experiment.method = catalogue.methods.at(settings.method.text("name"))
+                          .make({.options = settings.method,
+                                 .client = settings.client,
+                                 .layout = experiment.layout,
+                                 .clients = experiment.clients()});
+  experiment.server_step = catalogue.server_steps.at(settings.server.text("step")).make(settings.server);
+  for (const auto& name : settings.stages.texts("use")) {
+    experiment.stages.push_back(catalogue.stages.at(name).make(settings.stages));
+  }
+  experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;
+  return experiment;
+}
+
+std::string Experiment::describe_model() const {
+  const std::string& name = settings.model.text("name");
+  std::vector<std::string> widths;
+  for (const auto& entry : layout->entries()) {
+    if (entry.shape.size() != 2) continue;
+    if (widths.empty()) widths.push_back(std::to_string(entry.shape[1]));
+    widths.push_back(std::to_string(entry.shape[0]));
+  }
+  const bool dense = std::ranges::all_of(layout->entries(), [](const auto& e) { return e.shape.size() <= 2; });
+  return dense && !widths.empty() ? fmt::format("{} {}", name, fmt::join(widths, "-")) : name;
+}
+
+std::string Experiment::describe_partition() const {
+  const Options& partition = settings.partition;
+  std::string text = partition.text("kind");
+  for (const auto& [key, value] : partition.values()) {
+    if (key != "kind" && key != "clients" && key != "seed" && key != "min_size") text += fmt::format(" {}={}", key, to_toml(value));
+  }
+  return fmt::format("{}, {} clients", text, clients());
+}
+
+}  // namespace parley

@@ -1,0 +1,55 @@
+// Settings made real: data, partition, model, method, ready to run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parley/data/dataset.h"
+#include "parley/data/partition.h"
+#include "parley/engine/catalogue.h"
+#include "parley/engine/settings.h"
+#include "parley/methods/method.h"
+
+namespace parley {
+
+// Data sets that are already loaded, so that the runs of a comparison share one copy.
+class DataCache {
+ public:
+  TrainTest load(const Options& data, const Catalogue& catalogue);
+
+ private:
+  std::map<std::string, TrainTest> loaded_;
+};
+
+// The examples of a run and who holds them.
+struct Federated {
+  TrainTest data;
+  Partition partition;
+};
+Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache);
+
+struct Experiment {
+  Settings settings;
+  Federated federated;
+  Task task;
+  MakeModel make_model;
+  std::shared_ptr<const Layout> layout;
+  Flat initial;
+  std::unique_ptr<Method> method;
+  std::unique_ptr<ServerStep> server_step;
+  std::vector<std::unique_ptr<Stage>> stages;
+  MakeOptimizer make_optimizer;
+
+  std::unique_ptr<Model> new_model() const { return make_model(settings.model, task); }
+  std::size_t clients() const { return federated.partition.clients.size(); }
+  // Short texts for people: "mlp 784-500-300-10", "dirichlet alpha=0.01, 10 clients".
+  std::string describe_model() const;
+  std::string describe_partition() const;
+};
+
+// Validates everything that can be known before the first round. Throws InputError.
+Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache);
+
+}  // namespace parley

@@ -1,0 +1,63 @@
+// The round: draw a cohort, train and fold, stages backwards, the server's step. On threads of this process.
+//
+// Order:    construct -> [restore state] -> round()* with evaluate() wherever wanted.
+// Failure:  round() throws RunError when too few clients are left or the new state is not finite; the state is then
+//           that of the round before.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parley/engine/experiment.h"
+#include "parley/engine/fold.h"
+#include "parley/model/evaluation.h"
+#include "parley/store/client_store.h"
+#include "parley/update/state.h"
+
+namespace parley {
+
+struct RoundReport {
+  std::size_t round = 0;
+  std::size_t clients = 0;   // accepted
+  std::size_t examples = 0;  // gradient evaluations
+  std::size_t steps = 0;
+  double train_loss = 0.0;  // mean over examples, along the clients' paths
+  std::size_t bytes_up = 0;
+  std::size_t bytes_down = 0;
+  std::vector<std::string> refused;  // "client 7: diverged: …"
+  std::map<std::string, double> extra;
+};
+
+class Federation {
+ public:
+  // The experiment and the store must outlive the federation.
+  Federation(const Experiment& experiment, ClientStore& store, std::size_t threads);
+  ~Federation();
+
+  State& state() { return state_; }
+  const State& state() const { return state_; }
+  std::size_t workers() const { return workers_.size(); }
+
+  // `done` is called after each client: (finished so far, cohort size).
+  RoundReport round(std::size_t number, const std::function<void(std::size_t, std::size_t)>& done = {});
+  // The state's model on all rows of a data set.
+  Evaluation evaluate(const Dataset& data);
+
+ private:
+  struct Worker;
+
+  void train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema, Update& update) const;
+  void require_enough(const CohortResult& result, const RoundReport& report, std::size_t cohort) const;
+
+  const Experiment& experiment_;
+  ClientStore& store_;
+  LocalOptions local_;
+  std::uint64_t seed_;
+  State state_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace parley

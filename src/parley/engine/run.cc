@@ -1,0 +1,208 @@
+#include "parley/engine/run.h"
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "parley/base/errors.h"
+#include "parley/base/version.h"
+#include "parley/engine/federation.h"
+
+namespace parley {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+Json describe(const Experiment& experiment, const RunControls& controls) {
+  const auto& data = experiment.federated.data;
+  Json info = {
+      {"version", kVersion},
+      {"state", "running"},
+      {"label", controls.label.empty() ? experiment.settings.method.text("name") : controls.label},
+      {"method", experiment.settings.method.text("name")},
+      {"seed", experiment.settings.run.integer("seed")},
+      {"rounds", experiment.settings.run.integer("rounds")},
+      {"wall_seconds", 0.0},
+      {"machine",
+       {{"cpu", cpu_name()}, {"cores", std::thread::hardware_concurrency()}, {"threads", controls.threads}}},
+      {"data", data.train->name},
+      {"train_examples", data.train->size()},
+      {"test_examples", data.test->size()},
+      {"partition", experiment.describe_partition()},
+      {"model", experiment.describe_model()},
+      {"parameters", experiment.layout->size()},
+      {"class_names", data.train->class_names},
+  };
+  if (data.train->classes > 0) {
+    info["label_histogram"] = label_histogram(*data.train, experiment.federated.partition);
+  }
+  return info;
+}
+
+Json metrics_of(const RoundReport& report) {
+  Json line = {{"round", report.round}};
+  line["train_loss"] = report.train_loss;
+  line["clients"] = report.clients;
+  line["examples"] = report.examples;
+  line["steps"] = report.steps;
+  line["bytes_up"] = report.bytes_up;
+  line["bytes_down"] = report.bytes_down;
+  if (!report.refused.empty()) line["refused"] = report.refused;
+  for (const auto& [name, value] : report.extra) line[name] = value;
+  return line;
+}
+
+void add_evaluation(Json& line, const Evaluation& evaluation) {
+  line["test_loss"] = evaluation.loss();
+  if (!evaluation.classified()) return;
+  line["test_accuracy"] = evaluation.accuracy();
+  line["test_ece"] = evaluation.ece();
+  line["test_brier"] = evaluation.brier();
+  line["class_total"] = evaluation.class_total;
+  line["class_correct"] = evaluation.class_correct;
+}
+
+// The settings that decide a run's bytes: all but how many rounds it goes on for.
+std::string identity(const std::string& toml) {
+  std::string kept;
+  std::istringstream text(toml);
+  for (std::string line; std::getline(text, line);) {
+    if (!line.starts_with("rounds = ")) kept += line + "\n";
+  }
+  return kept;
+}
+
+// The first line in which two configs differ, for the message.
+std::string first_difference(const std::string& old_toml, const std::string& new_toml) {
+  std::istringstream a(old_toml), b(new_toml);
+  std::string line_a, line_b, section;
+  while (true) {
+    const bool more_a = static_cast<bool>(std::getline(a, line_a)), more_b = static_cast<bool>(std::getline(b, line_b));
+    if (!more_a && !more_b) return "";
+    if (line_a != line_b) return fmt::format("there it is {}: {}, here {}", section, line_a, line_b);
+    if (line_a.starts_with('[')) section = line_a;
+  }
+}
+
+void check_resumable(const RunFolder& folder, const Settings& settings) {
+  const std::string old_config = identity(folder.config()), new_config = identity(settings.to_toml());
+  if (old_config.empty()) {
+    fail("{}: there is no run to resume; leave --resume away", folder.path().string());
+  }
+  if (old_config != new_config) {
+    fail("{}: the run there has other settings ({}); use the same ones, or another --out", folder.path().string(),
+         first_difference(old_config, new_config));
+  }
+}
+
+class Runner {
+ public:
+  Runner(const Experiment& experiment, RunFolder& folder, const RunControls& controls, const Json& info)
+      : experiment_(experiment),
+        folder_(folder),
+        info_(info),
+        controls_(controls),
+        rounds_(static_cast<std::size_t>(experiment.settings.run.integer("rounds"))),
+        checkpoint_every_(static_cast<std::size_t>(experiment.settings.run.integer("checkpoint_every"))),
+        store_(experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
+               checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files),
+        federation_(experiment, store_, controls.threads) {}
+
+  RunSummary run() {
+    RunSummary summary;
+    if (controls_.resume) {
+      if (const auto resumed = folder_.resume(federation_.state())) {
+        summary.resumed_from = resumed->round;
+        earlier_seconds_ = resumed->progress.value("seconds", 0.0);
+      }
+    }
+    // Only now, when the checkpoint has proved sound, is anything in the folder changed.
+    folder_.begin(experiment_.settings.to_toml(), info_, summary.resumed_from);
+    store_.open_at(summary.resumed_from);
+    for (std::size_t round = summary.resumed_from + 1; round <= rounds_; ++round) one_round(round);
+    folder_.write_model(federation_.state());
+    summary.metrics = folder_.metrics();
+    summary.seconds = seconds();
+    return summary;
+  }
+
+  double seconds() const { return earlier_seconds_ + watch_.seconds(); }
+
+ private:
+  void one_round(std::size_t round) {
+    if (controls_.progress) controls_.progress->started(round, rounds_);
+    const Stopwatch watch;
+    const RoundReport report = federation_.round(round, [&](std::size_t finished, std::size_t cohort) {
+      if (controls_.progress) controls_.progress->client_done(finished, cohort);
+    });
+    Json line = metrics_of(report);
+    line["seconds"] = watch.seconds();
+    const auto every = static_cast<std::size_t>(experiment_.settings.evaluate.integer("every"));
+    if (round % every == 0 || round == rounds_) {
+      const Stopwatch evaluation;
+      add_evaluation(line, federation_.evaluate(*experiment_.federated.data.test));
+      line["evaluation_seconds"] = evaluation.seconds();
+    }
+    folder_.append_metrics(line);
+    store_.commit(round);
+    if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || round == rounds_)) {
+      folder_.write_checkpoint(round, federation_.state(), {{"seconds", seconds()}});
+      store_.sweep();
+    }
+    if (controls_.progress) controls_.progress->round_done(line);
+  }
+
+  const Experiment& experiment_;
+  RunFolder& folder_;
+  const Json& info_;
+  const RunControls& controls_;
+  std::size_t rounds_, checkpoint_every_;
+  ClientStore store_;
+  Federation federation_;
+  Stopwatch watch_;
+  double earlier_seconds_ = 0.0;
+};
+
+}  // namespace
+
+RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& path,
+                          const RunControls& controls) {
+  RunFolder folder(path, *controls.files);
+  Json info = describe(experiment, controls);
+  if (controls.resume) check_resumable(folder, experiment.settings);
+  std::optional<Runner> runner;
+  try {
+    runner.emplace(experiment, folder, controls, info);
+    RunSummary summary = runner->run();
+    info["state"] = "done";
+    info["wall_seconds"] = summary.seconds;
+    folder.write_info(info);
+    return summary;
+  } catch (const RunError& error) {
+    info["state"] = "failed";
+    info["error"] = error.what();
+    if (runner) info["wall_seconds"] = runner->seconds();
+    try {
+      folder.write_info(info);
+    } catch (const RunError&) {
+      // The disk may be what failed; the first error is the one to report.
+    }
+    throw;
+  }
+}
+
+}  // namespace parley

@@ -1,0 +1,42 @@
+// A whole run: rounds, evaluation, metrics, checkpoints, resume.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parley/engine/experiment.h"
+#include "parley/store/run_folder.h"
+
+namespace parley {
+
+// Where a run tells of its progress. Calls come from the thread that called run_experiment, except client_done, which
+// comes from a worker (one at a time).
+class Progress {
+ public:
+  virtual ~Progress() = default;
+  virtual void started(std::size_t /*round*/, std::size_t /*rounds*/) {}
+  virtual void client_done(std::size_t /*finished*/, std::size_t /*cohort*/) {}
+  virtual void round_done(const Json& /*metrics*/) {}
+};
+
+struct RunControls {
+  std::size_t threads = 1;
+  bool resume = false;
+  std::string label;  // how the run is called in tables and plots; empty: the method's name
+  Files* files = &real_files();
+  Progress* progress = nullptr;
+};
+
+struct RunSummary {
+  std::vector<Json> metrics;  // of all rounds, earlier ones included when resumed
+  std::size_t resumed_from = 0;
+  double seconds = 0.0;
+};
+
+// Runs the experiment in `folder`. A folder that holds another run is overwritten, unless resume is asked for: then the
+// settings must be the same, apart from run.rounds. Throws InputError or RunError; in both cases what was finished
+// stays on disk, and run.json says "failed" and why.
+RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& folder,
+                          const RunControls& controls);
+
+}  // namespace parley

@@ -1,0 +1,161 @@
+#include "parley/engine/settings.h"
+
+#include <algorithm>
+#include <set>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+namespace {
+
+std::vector<Option> run_options() {
+  return {
+      {"seed", std::int64_t{1}, "names every random stream of the run", at_least(0)},
+      {"rounds", std::int64_t{10}, "rounds of communication", at_least(1)},
+      {"checkpoint_every", std::int64_t{1}, "rounds between checkpoints; 0 writes none", at_least(0)},
+  };
+}
+
+std::vector<Option> model_options(const Catalogue& catalogue) {
+  return {
+      {"name", std::string("mlp"), "which model", {}, catalogue.models.names()},
+      {"backend", std::string("auto"), "which implementation; auto prefers the native one", {}, {"auto", "native", "torch"}},
+      {"init", std::string(), "safetensors file with the initial weights; empty draws them by run.seed", {}, {}, true},
+      {"loss", std::string("auto"), "auto: cross_entropy for classes, mse for numbers", {}, {"auto", "cross_entropy", "mse"}},
+  };
+}
+
+std::vector<Option> client_options(const Catalogue& catalogue) {
+  auto options = LocalOptions::declared();
+  options.push_back({"optimizer", std::string("sgd"), "local optimiser, fresh in every round", {}, catalogue.optimizers.names()});
+  return options;
+}
+
+std::vector<Option> server_options(const Catalogue& catalogue) {
+  return {
+      {"participation", 1.0, "share of the clients in a round, drawn anew each time; at least one",
+       Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+      {"weighting", std::string("examples"), "a client's share in the average: its number of examples, or the same for all",
+       {}, {"examples", "uniform"}},
+      {"min_clients", std::int64_t{0}, "stop the run when a round has fewer accepted updates; 0 means half the cohort",
+       at_least(0)},
+      {"step", std::string("replace"), "how the server goes towards the aggregate", {}, catalogue.server_steps.names()},
+  };
+}
+
+std::vector<Option> method_options(const Catalogue& catalogue) {
+  return {{"name", std::string("fedavg"), "which method", {}, catalogue.methods.names()}};
+}
+
+std::vector<Option> stages_options() {
+  return {{"use", std::vector<std::string>{}, "steps on every update, in this order, for example [\"clip\"]"}};
+}
+
+std::vector<Option> evaluate_options() {
+  return {{"every", std::int64_t{1}, "rounds between evaluations on the test set; the last round is always evaluated",
+           at_least(1)}};
+}
+
+std::vector<Option> store_options() {
+  return {{"clients", std::string("memory"), "where clients' own state lives between rounds", {}, {"memory", "disk"}}};
+}
+
+std::vector<Option> joined(std::vector<Option> options, const std::vector<Option>& more) {
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+// Resolves a section whose key `chooser` names a registry entry that brings options of its own.
+template <class Make>
+Options resolve_chosen(Config& config, const std::string& section, const std::vector<Option>& common,
+                       const std::string& chooser, const Registry<Make>& registry) {
+  std::string fallback;
+  for (const auto& option : common) {
+    if (option.key == chooser) fallback = std::get<std::string>(option.fallback);
+  }
+  const std::string name = config.text(section, chooser, fallback);
+  if (!registry.contains(name)) config.refuse(section, chooser, unknown_name(registry.kind(), name, registry.names()));
+  return config.resolve(section, joined(common, registry.at(name).about.options));
+}
+
+Options resolve_stages(Config& config, const Catalogue& catalogue) {
+  std::vector<Option> options = stages_options();
+  if (config.has("stages", "use")) {
+    Config copy = config;  // reads the list alone, to learn which stages bring options
+    for (const auto& name : copy.resolve("stages", options).texts("use")) {
+      if (!catalogue.stages.contains(name)) {
+        config.refuse("stages", "use", unknown_name("stage", name, catalogue.stages.names()));
+      }
+      options = joined(options, catalogue.stages.at(name).about.options);
+    }
+  }
+  return config.resolve("stages", options);
+}
+
+// [method] and, over it, [method.NAME] of the method that is chosen; the other methods' tables are only checked.
+Options resolve_method(Config& config, const Catalogue& catalogue) {
+  Options chosen = resolve_chosen(config, "method", method_options(catalogue), "name", catalogue.methods);
+  for (const auto& entry : catalogue.methods.entries()) {
+    const std::string section = "method." + entry.about.name;
+    const auto keys = config.keys(section);
+    const Options own = config.resolve(section, entry.about.options);
+    if (entry.about.name != chosen.text("name")) continue;
+    for (const auto& key : keys) {
+      if (own.has(key)) chosen.set(key, own.values().find(key)->second);
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Settings resolve(Config config, const Catalogue& catalogue) {
+  Settings settings;
+  settings.run = config.resolve("run", run_options());
+  settings.data = resolve_chosen(config, "data", common_data_options(), "name", catalogue.datasets);
+  settings.partition = resolve_chosen(config, "partition", common_partition_options(), "kind", catalogue.partitions);
+  settings.model = resolve_chosen(config, "model", model_options(catalogue), "name", catalogue.models);
+  settings.client = resolve_chosen(config, "client", client_options(catalogue), "optimizer", catalogue.optimizers);
+  settings.server = resolve_chosen(config, "server", server_options(catalogue), "step", catalogue.server_steps);
+  settings.method = resolve_method(config, catalogue);
+  settings.stages = resolve_stages(config, catalogue);
+  settings.evaluate = config.resolve("evaluate", evaluate_options());
+  settings.store = config.resolve("store", store_options());
+  config.drop("sweep");  // read by `parley sweep`
+  config.refuse_unknown();
+  return settings;
+}
+
+std::vector<std::pair<std::string, const Options*>> Settings::sections() const {
+  return {{"run", &run},       {"data", &data},     {"partition", &partition}, {"model", &model},
+          {"client", &client}, {"server", &server}, {"method", &method},       {"stages", &stages},
+          {"evaluate", &evaluate}, {"store", &store}};
+}
+
+std::string Settings::to_toml() const {
+  std::string text;
+  for (const auto& [name, options] : sections()) {
+    text += fmt::format("[{}]\n", name);
+    for (const auto& [key, value] : options->values()) text += fmt::format("{} = {}\n", key, parley::to_toml(value));
+    text += "\n";
+  }
+  return text;
+}
+
+std::vector<SectionAbout> sections(const Catalogue& catalogue) {
+  return {
+      {"run", "The run as a whole.", run_options(), ""},
+      {"data", "The examples.", common_data_options(), "name"},
+      {"partition", "Who holds which examples.", common_partition_options(), "kind"},
+      {"model", "What is trained.", model_options(catalogue), "name"},
+      {"client", "Training at a client.", client_options(catalogue), "optimizer"},
+      {"server", "Who takes part, and what the server does with the aggregate.", server_options(catalogue), "step"},
+      {"method", "How updates are made and combined. A table [method.NAME] holds options for one method, so that one "
+                 "file serves a comparison.", method_options(catalogue), "name"},
+      {"stages", "Steps between client and sum: clipping, compression.", stages_options(), "use"},
+      {"evaluate", "When and how the model is tested.", evaluate_options(), ""},
+      {"store", "Where things are kept.", store_options(), ""},
+  };
+}
+
+}  // namespace parley

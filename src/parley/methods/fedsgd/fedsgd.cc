@@ -1,0 +1,48 @@
+#include "parley/methods/fedsgd/fedsgd.h"
+
+#include <algorithm>
+
+namespace parley {
+namespace {
+
+class FedSgd final : public Method {
+ public:
+  explicit FedSgd(const MethodContext& context) : layout_(context.layout), local_(context.client) {}
+
+  // Running statistics are not in the gradient, so their new values travel behind it, as in fedavg.
+  Schema schema() const override { return {.channels = {{"gradient", layout_->size()}}}; }
+
+  void client(const ClientTask& task, Update& update) const override {
+    task.load();
+    const auto [loss, gradient] = task.trainer.full_gradient(task.model, task.data);
+    std::ranges::copy(gradient, update.channels[0].begin());
+    std::ranges::copy(task.model.parameters().subspan(layout_->trainable()),
+                      update.channels[0].begin() + static_cast<std::ptrdiff_t>(layout_->trainable()));
+    const std::size_t examples = task.data.size();
+    update.training = {loss * static_cast<double>(examples), examples, 1};
+  }
+
+  void server(ServerTask& task) const override {
+    task.sum.take_mean("gradient");
+    const auto target = task.sum.edit("gradient");
+    const auto theta = task.state.at("theta");
+    const double lr = local_.lr_in(task.round);
+    for (std::size_t i = 0; i < layout_->trainable(); ++i) target[i] = theta[i] - lr * target[i];
+    task.move_theta(target);
+  }
+
+ private:
+  std::shared_ptr<const Layout> layout_;
+  LocalOptions local_;
+};
+
+}  // namespace
+
+void add_fedsgd(MethodRegistry& registry) {
+  registry.add({.name = "fedsgd",
+                .summary = "One exact gradient from every client, one step of size client.lr on the server.",
+                .source = "McMahan et al. 2017"},
+               [](const MethodContext& context) { return std::make_unique<FedSgd>(context); });
+}
+
+}  // namespace parley

@@ -1,0 +1,29 @@
+#include "parley/methods/method.h"
+
+#include <algorithm>
+
+namespace parley {
+
+void ClientTask::load(std::string_view name) const {
+  const auto from = broadcast.at(name);
+  std::copy(from.begin(), from.end(), model.parameters().begin());
+  model.reseed(stream("training noise"));
+}
+
+void ClientTask::train(Update& update, const LinearTerm& term) const {
+  update.training = trainer.train(model, data, local, lr(), stream("batches"), term);
+}
+
+void ServerTask::move_theta(std::span<const double> target) const {
+  const auto theta = state.at("theta");
+  std::size_t trainable = 0;
+  for (const auto& channel : state.channels()) {
+    if (channel.name == "theta") trainable = channel.layout->trainable();
+  }
+  std::vector<std::span<float>> slots;
+  for (const auto& slot : step.slots()) slots.push_back(state.at(slot.name).first(trainable));
+  step.apply(theta.first(trainable), target.first(trainable), slots);
+  for (std::size_t i = trainable; i < theta.size(); ++i) theta[i] = static_cast<float>(target[i]);
+}
+
+}  // namespace parley

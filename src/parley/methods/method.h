@@ -1,0 +1,91 @@
+// The method seam: three small functions on an update that is summed.
+//
+//   client:  (broadcast, my data) -> Update     train locally, write the channels
+//   fold:    Sum += Update                      done by the engine, from the schema alone
+//   server:  (state, Sum) -> next state         a few vector operations
+//
+// A method never knows whether it runs on threads, MPI or a network. It holds options, never state: what must survive a
+// round lives in the State (server) or in the client's record, and both are checkpointed by the engine.
+//
+// Threads:  one Method serves all workers; everything is const.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "parley/base/random.h"
+#include "parley/base/registry.h"
+#include "parley/model/model.h"
+#include "parley/optim/local_training.h"
+#include "parley/optim/server_step.h"
+#include "parley/store/client_store.h"
+#include "parley/update/state.h"
+#include "parley/update/update.h"
+
+namespace parley {
+
+// Everything a client half may use. The model's weights hold whatever the last client left: load first.
+struct ClientTask {
+  std::size_t round;  // from 1
+  std::size_t client;
+  std::uint64_t seed;
+  Broadcast broadcast;
+  View data;
+  Model& model;
+  LocalTrainer& trainer;
+  const LocalOptions& local;
+  ClientStore& store;
+
+  double lr() const { return local.lr_in(round); }
+  Stream stream(std::string_view purpose) const { return Stream(seed, purpose, round, client); }
+  // Copies the broadcast channel `name` into the model.
+  void load(std::string_view name = "theta") const;
+  // Local training as [client] says, with the method's term. Fills update.training.
+  void train(Update& update, const LinearTerm& term = {}) const;
+};
+
+// Everything a server half may use.
+struct ServerTask {
+  std::size_t round;
+  std::size_t clients;  // in the whole federation
+  State& state;
+  Sum& sum;
+  const ServerStep& step;
+  // What the method wants in metrics.jsonl beside the common numbers.
+  std::map<std::string, double> metrics = {};
+
+  // Lets the server step take "theta" towards `target`. What is not trained (running statistics) is replaced.
+  void move_theta(std::span<const double> target) const;
+};
+
+class Method {
+ public:
+  virtual ~Method() = default;
+
+  virtual Schema schema() const = 0;
+  // Adds the method's own channels and scalars to a state that already has "theta".
+  virtual void start(State& /*state*/) const {}
+  // Fills the update's channels and scalars; the engine has set its weight. Throws RefusedUpdate when training failed.
+  virtual void client(const ClientTask& task, Update& update) const = 0;
+  virtual void server(ServerTask& task) const = 0;
+};
+
+// What a method is made from. `local` and `client` are the resolved [client]; a method refuses settings it cannot
+// honour here, with an InputError that names the key.
+struct MethodContext {
+  const Options& options;  // [method]
+  const Options& client;
+  std::shared_ptr<const Layout> layout;
+  std::size_t clients;
+};
+
+using MakeMethod = std::function<std::unique_ptr<Method>(const MethodContext& context)>;
+using MethodRegistry = Registry<MakeMethod>;
+
+// Every method, in one list.
+MethodRegistry methods();
+
+}  // namespace parley

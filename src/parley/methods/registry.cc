@@ -1,0 +1,21 @@
+#include "parley/methods/fedavg/fedavg.h"
+#include "parley/methods/fednova/fednova.h"
+#include "parley/methods/fedprox/fedprox.h"
+#include "parley/methods/fedsgd/fedsgd.h"
+#include "parley/methods/method.h"
+#include "parley/methods/scaffold/scaffold.h"
+
+namespace parley {
+
+// The list to add a method to: one folder, one line.
+MethodRegistry methods() {
+  MethodRegistry registry("method");
+  add_fedavg(registry);
+  add_fednova(registry);
+  add_fedprox(registry);
+  add_fedsgd(registry);
+  add_scaffold(registry);
+  return registry;
+}
+
+}  // namespace parley

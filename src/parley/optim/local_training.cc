@@ -1,0 +1,103 @@
+#include "parley/optim/local_training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+namespace {
+
+// A larger batch is computed in pieces and its gradient summed, so that full-batch training of a large client does not
+// need memory for all of its activations.
+constexpr std::size_t kLargestPiece = 2048;
+
+}  // namespace
+
+std::vector<Option> LocalOptions::declared() {
+  return {
+      {"epochs", std::int64_t{1}, "passes over the client's data in a round", at_least(1)},
+      {"batch", std::int64_t{32}, "examples a step; 0 takes all of the client's data", at_least(0)},
+      {"lr", 0.01, "learning rate", above(0.0)},
+      {"lr_decay", 1.0, "factor on the learning rate after every round", Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+      {"shuffle", true, "a new order of the examples every epoch"},
+      {"max_steps", std::int64_t{0}, "stop a client after this many steps a round; 0 sets no limit", at_least(0)},
+      {"weight_decay", 0.0, "pull towards zero, added to the gradient", at_least(0.0)},
+  };
+}
+
+LocalOptions::LocalOptions(const Options& client)
+    : epochs(static_cast<std::size_t>(client.integer("epochs"))),
+      batch(static_cast<std::size_t>(client.integer("batch"))),
+      lr(client.real("lr")),
+      lr_decay(client.real("lr_decay")),
+      shuffle(client.flag("shuffle")),
+      max_steps(static_cast<std::size_t>(client.integer("max_steps"))) {}
+
+double LocalOptions::lr_in(std::size_t round) const { return lr * std::pow(lr_decay, static_cast<double>(round - 1)); }
+
+void TrainingStats::merge(const TrainingStats& other) {
+  loss_sum += other.loss_sum;
+  examples += other.examples;
+  steps += other.steps;
+}
+
+BatchOrder::BatchOrder(std::size_t examples, const LocalOptions& options, Stream stream)
+    : order_(examples),
+      batch_(options.batch == 0 ? examples : options.batch),
+      epochs_left_(examples == 0 ? 0 : options.epochs),
+      steps_left_(options.max_steps == 0 ? std::numeric_limits<std::size_t>::max() : options.max_steps),
+      cursor_(examples),
+      shuffle_(options.shuffle),
+      stream_(stream) {
+  std::iota(order_.begin(), order_.end(), 0u);
+}
+
+std::span<const std::uint32_t> BatchOrder::next() {
+  if (steps_left_ == 0) return {};
+  if (cursor_ == order_.size()) {
+    if (epochs_left_ == 0) return {};
+    --epochs_left_;
+    cursor_ = 0;
+    if (shuffle_) stream_.shuffle(std::span(order_));
+  }
+  --steps_left_;
+  const std::size_t begin = cursor_;
+  cursor_ = std::min(cursor_ + batch_, order_.size());
+  return std::span(order_).subspan(begin, cursor_ - begin);
+}
+
+double LocalTrainer::backward(Model& model, const View& data, std::span<const std::uint32_t> positions,
+                              std::size_t step) {
+  double loss = 0.0;
+  use_accumulated_ = positions.size() > kLargestPiece;
+  if (!use_accumulated_) {
+    loss = model.backward(buffer_.gather(data, positions));
+  } else {
+    accumulated_.assign(model.layout().trainable(), 0.0f);
+    for (std::size_t begin = 0; begin < positions.size(); begin += kLargestPiece) {
+      const auto piece = positions.subspan(begin, std::min(kLargestPiece, positions.size() - begin));
+      const double share = static_cast<double>(piece.size()) / static_cast<double>(positions.size());
+      loss += share * model.backward(buffer_.gather(data, piece));
+      const auto gradients = model.gradients();
+      for (std::size_t i = 0; i < accumulated_.size(); ++i) accumulated_[i] += static_cast<float>(share) * gradients[i];
+    }
+  }
+  if (!std::isfinite(loss)) fail<RefusedUpdate>("diverged: the loss was {} at local step {}", loss, step + 1);
+  return loss;
+}
+
+std::span<const float> LocalTrainer::gradients_of(Model& model) const {
+  return use_accumulated_ ? std::span<const float>(accumulated_) : model.gradients().first(model.layout().trainable());
+}
+
+LocalTrainer::FullGradient LocalTrainer::full_gradient(Model& model, const View& data) {
+  std::vector<std::uint32_t> all(data.size());
+  std::iota(all.begin(), all.end(), 0u);
+  const double loss = backward(model, data, all, 0);
+  return {loss, gradients_of(model)};
+}
+
+}  // namespace parley

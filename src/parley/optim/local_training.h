@@ -1,0 +1,100 @@
+// The loop that every method's client half runs: batches -> backward -> one fused step.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "parley/base/random.h"
+#include "parley/data/dataset.h"
+#include "parley/model/model.h"
+#include "parley/optim/optimizer.h"
+
+namespace parley {
+
+// [client] without the optimiser's own options.
+struct LocalOptions {
+  std::size_t epochs = 1;
+  std::size_t batch = 32;  // 0: the whole of the client's data
+  double lr = 0.01;
+  double lr_decay = 1.0;  // factor a round
+  bool shuffle = true;
+  std::size_t max_steps = 0;  // 0: no limit
+
+  static std::vector<Option> declared();
+  explicit LocalOptions(const Options& client);
+  LocalOptions() = default;
+  double lr_in(std::size_t round) const;  // rounds count from 1
+};
+
+// What local training did; summed over the cohort.
+struct TrainingStats {
+  double loss_sum = 0.0;     // over examples, at the weights before each step
+  std::size_t examples = 0;  // gradient evaluations
+  std::size_t steps = 0;
+  void merge(const TrainingStats& other);
+};
+
+// The order of the batches: each epoch visits every position once; the last batch of an epoch may be short.
+class BatchOrder {
+ public:
+  BatchOrder(std::size_t examples, const LocalOptions& options, Stream stream);
+  // The positions of the next batch; empty when training is over.
+  std::span<const std::uint32_t> next();
+
+ private:
+  std::vector<std::uint32_t> order_;
+  std::size_t batch_, epochs_left_, steps_left_, cursor_;
+  bool shuffle_;
+  Stream stream_;
+};
+
+// One a worker thread: buffers and optimiser, kept from client to client.
+class LocalTrainer {
+ public:
+  explicit LocalTrainer(std::unique_ptr<Optimizer> optimizer) : optimizer_(std::move(optimizer)) {}
+
+  // Trains the model in place. Before each step calls before_step(gradients, batch size), where a method may read the
+  // task's gradient (online Fisher). Throws RefusedUpdate at the first loss that is not finite.
+  template <std::invocable<std::span<const float>, std::size_t> BeforeStep>
+  TrainingStats train(Model& model, const View& data, const LocalOptions& options, double lr, Stream batches,
+                      const LinearTerm& term, BeforeStep before_step) {
+    const std::size_t trainable = model.layout().trainable();
+    BatchOrder order(data.size(), options, batches);
+    TrainingStats stats;
+    optimizer_->reset(trainable);
+    for (auto positions = order.next(); !positions.empty(); positions = order.next()) {
+      stats.loss_sum += backward(model, data, positions, stats.steps) * static_cast<double>(positions.size());
+      const std::span<const float> gradients = gradients_of(model);
+      before_step(gradients, positions.size());
+      optimizer_->step(model.parameters().first(trainable), gradients, term, static_cast<float>(lr));
+      stats.examples += positions.size();
+      ++stats.steps;
+    }
+    return stats;
+  }
+  TrainingStats train(Model& model, const View& data, const LocalOptions& options, double lr, Stream batches,
+                      const LinearTerm& term = {}) {
+    return train(model, data, options, lr, batches, term, [](std::span<const float>, std::size_t) {});
+  }
+
+  // Mean loss and gradient over all of the data at the model's weights; the gradient is valid until the next call.
+  struct FullGradient {
+    double loss;
+    std::span<const float> gradient;
+  };
+  FullGradient full_gradient(Model& model, const View& data);
+
+ private:
+  double backward(Model& model, const View& data, std::span<const std::uint32_t> positions, std::size_t step);
+  std::span<const float> gradients_of(Model& model) const;
+
+  std::unique_ptr<Optimizer> optimizer_;
+  BatchBuffer buffer_;
+  Flat accumulated_;
+  bool use_accumulated_ = false;
+};
+
+}  // namespace parley

@@ -1,0 +1,46 @@
+#include "parley/stages/quantise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parley/stages/difference.h"
+
+namespace parley {
+namespace {
+
+class Quantise final : public Stage {
+ public:
+  explicit Quantise(std::int64_t bits) : bits_(static_cast<std::size_t>(bits)) {}
+
+  void forward(const Schema& schema, const Broadcast& broadcast, Update& update, Stream noise) const override {
+    // One bit of each number is its sign.
+    const auto levels = static_cast<float>((std::size_t{1} << (bits_ - 1)) - 1);
+    change_differences(schema, broadcast, update, [&](std::size_t channel, std::span<float> difference) {
+      float largest = 0.0f;
+      for (const float x : difference) largest = std::max(largest, std::abs(x));
+      update.encoded_bytes[channel] = sizeof(float) + (difference.size() * bits_ + 7) / 8;
+      if (largest == 0.0f || !std::isfinite(largest)) return;
+      const float step = largest / levels;
+      for (float& x : difference) {
+        const float exact = x / step, below = std::floor(exact);
+        const bool up = static_cast<float>(noise.uniform()) < exact - below;
+        x = step * (up ? below + 1.0f : below);
+      }
+    });
+  }
+
+ private:
+  std::size_t bits_;
+};
+
+}  // namespace
+
+void add_quantise(StageRegistry& registry) {
+  registry.add({.name = "quantise",
+                .summary = "Sends updates with a few bits a number, unbiased.",
+                .source = "Alistarh et al. 2017",
+                .options = {{"quantise_bits", std::int64_t{8}, "bits a number, the sign included", between(2, 16)}}},
+               [](const Options& options) { return std::make_unique<Quantise>(options.integer("quantise_bits")); });
+}
+
+}  // namespace parley

@@ -1,0 +1,64 @@
+// What a client remembers between rounds (control variates, private weights, optimiser slots).
+//
+// A record is changed in three moves, so that a refused update or a kill changes nothing:
+//   stage(client, record)  by the worker that trained the client
+//   discard(client)        when its update is refused
+//   commit(round)          when the round's checkpoint is about to be written
+// On disk a record is `<client>.<round>.safetensors`; versions newer than the checkpoint are ignored and removed by
+// open_at(round), older ones are removed once a newer one is safe.
+//
+// Threads:  load() and stage() from any worker, for different clients; the rest from one thread between rounds.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "parley/base/files.h"
+#include "parley/tensor/flat.h"
+
+namespace parley {
+
+// Named vectors of one client.
+using ClientRecord = std::map<std::string, Flat, std::less<>>;
+
+class ClientStore {
+ public:
+  enum class Keep {
+    memory,  // records stay in memory, and are written to the folder at commit
+    disk,    // only the folder: memory does not grow with the number of clients
+  };
+  // An empty folder path keeps records in memory alone (a run without checkpoints).
+  ClientStore(Keep keep, std::filesystem::path folder, Files& files);
+
+  // Forgets everything newer than `round` and reads what is there. Throws InputError on a damaged record.
+  void open_at(std::size_t round);
+
+  // The committed record, or nothing for a client never seen.
+  std::optional<ClientRecord> load(std::size_t client) const;
+  void stage(std::size_t client, ClientRecord record);
+  void discard(std::size_t client);
+  void commit(std::size_t round);
+  // After the checkpoint of the last commit is safe: removes the versions it replaced.
+  void sweep();
+
+ private:
+  std::filesystem::path path(std::size_t client, const std::string& version) const;
+  void write(std::size_t client, const std::string& version, const ClientRecord& record) const;
+
+  Keep keep_;
+  std::filesystem::path folder_;
+  Files& files_;
+  mutable std::mutex mutex_;
+  std::map<std::size_t, ClientRecord> records_;             // Keep::memory
+  std::map<std::size_t, std::optional<ClientRecord>> staged_;  // no value: already on disk as "next"
+  std::map<std::size_t, std::string> versions_;             // committed version on disk
+  std::set<std::filesystem::path> stale_;
+};
+
+}  // namespace parley

@@ -1,0 +1,39 @@
+// What an update of this round must look like. Published by the method, checked for every update before the sum.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace parley {
+
+// How a channel or scalar enters the sum.
+enum class Weighting {
+  by_weight,  // Σ weight·x : an average over examples (or over clients, when the weights are uniform)
+  plain,      // Σ x
+};
+
+struct ChannelSpec {
+  std::string name;
+  std::size_t size = 0;
+  Weighting weighting = Weighting::by_weight;
+  // The broadcast channel that this one is a changed copy of ("theta" for weights after training). What was learned is
+  // the difference: stages that clip, quantise or noise work on that. Empty: the channel is itself a difference.
+  std::string relative_to = {};
+};
+
+struct ScalarSpec {
+  std::string name;
+  Weighting weighting = Weighting::by_weight;
+};
+
+struct Schema {
+  std::vector<ChannelSpec> channels;
+  std::vector<ScalarSpec> scalars;
+
+  // Position by name; asking for one that is not there is a bug.
+  std::size_t channel(const std::string& name) const;
+  std::size_t scalar(const std::string& name) const;
+};
+
+}  // namespace parley

@@ -1,0 +1,141 @@
+#include "parley/update/update.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+namespace {
+
+template <class Specs>
+std::size_t position(const Specs& specs, const std::string& name, const char* what) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].name == name) return i;
+  }
+  fmt::print(stderr, "bug: no {} '{}' in the schema\n", what, name);
+  std::abort();
+}
+
+// A float is not finite when all bits of its exponent are set. On integers the loop vectorises; on floats it would not.
+bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t kExponent = 0x7f800000u;
+  std::uint32_t bad = 0;
+  for (const float x : values) bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x) & kExponent) == kExponent);
+  return bad == 0;
+}
+
+std::size_t first_not_finite(std::span<const float> values) {
+  std::size_t i = 0;
+  while (i < values.size() && std::isfinite(values[i])) ++i;
+  return i;
+}
+
+}  // namespace
+
+std::size_t Schema::channel(const std::string& name) const { return position(channels, name, "channel"); }
+std::size_t Schema::scalar(const std::string& name) const { return position(scalars, name, "scalar"); }
+
+void Update::shape(const Schema& schema) {
+  channels.resize(schema.channels.size());
+  for (std::size_t i = 0; i < channels.size(); ++i) channels[i].assign(schema.channels[i].size, 0.0f);
+  scalars.assign(schema.scalars.size(), 0.0);
+  encoded_bytes.assign(schema.channels.size(), 0);
+  weight = 0.0;
+  training = {};
+}
+
+std::size_t Update::wire_bytes() const {
+  std::size_t bytes = (scalars.size() + 1) * sizeof(double);
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    bytes += encoded_bytes[i] > 0 ? encoded_bytes[i] : channels[i].size() * sizeof(float);
+  }
+  return bytes;
+}
+
+Sum::Sum(const Schema& schema) : schema_(schema), scalars_(schema.scalars.size()) {
+  for (const auto& spec : schema.channels) channels_.emplace_back(spec.size, 0.0);
+}
+
+void Sum::check(const Schema& schema, const Update& update) {
+  if (!(update.weight > 0.0) || !std::isfinite(update.weight)) {
+    fail<RefusedUpdate>("its weight is {}; expected a number above 0", update.weight);
+  }
+  if (update.channels.size() != schema.channels.size() || update.scalars.size() != schema.scalars.size()) {
+    fail<RefusedUpdate>("it has {} channels and {} scalars; this round expects {} and {}", update.channels.size(),
+                        update.scalars.size(), schema.channels.size(), schema.scalars.size());
+  }
+  for (std::size_t c = 0; c < schema.channels.size(); ++c) {
+    const auto& spec = schema.channels[c];
+    const auto& values = update.channels[c];
+    if (values.size() != spec.size) {
+      fail<RefusedUpdate>("channel '{}' has {} numbers; this round expects {}", spec.name, values.size(), spec.size);
+    }
+    if (!all_finite(values)) {
+      const std::size_t i = first_not_finite(values);
+      fail<RefusedUpdate>("channel '{}' is not finite: number {} is {}", spec.name, i, values[i]);
+    }
+  }
+  for (std::size_t s = 0; s < schema.scalars.size(); ++s) {
+    if (!std::isfinite(update.scalars[s])) {
+      fail<RefusedUpdate>("scalar '{}' is {}; expected a finite number", schema.scalars[s].name, update.scalars[s]);
+    }
+  }
+}
+
+void Sum::add(const Update& update) {
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    const double factor = schema_.channels[c].weighting == Weighting::by_weight ? update.weight : 1.0;
+    const float* from = update.channels[c].data();
+    double* to = channels_[c].data();
+    const std::size_t size = channels_[c].size();
+    for (std::size_t i = 0; i < size; ++i) to[i] += factor * static_cast<double>(from[i]);
+  }
+  for (std::size_t s = 0; s < scalars_.size(); ++s) {
+    const double factor = schema_.scalars[s].weighting == Weighting::by_weight ? update.weight : 1.0;
+    scalars_[s] += factor * update.scalars[s];
+  }
+  ++count_;
+  weight_ += update.weight;
+  training_.merge(update.training);
+  wire_bytes_ += update.wire_bytes();
+}
+
+void Sum::merge(const Sum& other) {
+  assert(channels_.size() == other.channels_.size() && scalars_.size() == other.scalars_.size());
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    const double* from = other.channels_[c].data();
+    double* to = channels_[c].data();
+    const std::size_t size = channels_[c].size();
+    for (std::size_t i = 0; i < size; ++i) to[i] += from[i];
+  }
+  for (std::size_t s = 0; s < scalars_.size(); ++s) scalars_[s] += other.scalars_[s];
+  count_ += other.count_;
+  weight_ += other.weight_;
+  training_.merge(other.training_);
+  wire_bytes_ += other.wire_bytes_;
+}
+
+void Sum::clear() {
+  for (auto& channel : channels_) std::fill(channel.begin(), channel.end(), 0.0);
+  std::fill(scalars_.begin(), scalars_.end(), 0.0);
+  count_ = 0;
+  weight_ = 0.0;
+  training_ = {};
+  wire_bytes_ = 0;
+}
+
+std::span<const double> Sum::channel(const std::string& name) const { return channels_[schema_.channel(name)]; }
+std::span<double> Sum::edit(const std::string& name) { return channels_[schema_.channel(name)]; }
+double Sum::scalar(const std::string& name) const { return scalars_[schema_.scalar(name)]; }
+
+std::span<const double> Sum::take_mean(const std::string& name) {
+  const std::size_t c = schema_.channel(name);
+  const double total =
+      schema_.channels[c].weighting == Weighting::by_weight ? weight_ : static_cast<double>(count_);
+  for (auto& value : channels_[c]) value /= total;
+  return channels_[c];
+}
+
+}  // namespace parley
