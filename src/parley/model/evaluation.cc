@@ -1,0 +1,144 @@
+#include "parley/model/evaluation.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "parley/model/losses.h"
+
+namespace parley {
+namespace {
+
+// Squared distance to the one-hot label.
+double squared_distance(std::span<const float> row, std::size_t label) {
+  double sum = 0.0;
+  for (std::size_t c = 0; c < row.size(); ++c) {
+    const double difference = static_cast<double>(row[c]) - (c == label ? 1.0 : 0.0);
+    sum += difference * difference;
+  }
+  return sum;
+}
+
+// Bins are (k/15, (k+1)/15], as Guo et al. have them; zero falls into the first.
+std::size_t bin_of(double confidence) {
+  const double index = std::ceil(confidence * static_cast<double>(Evaluation::kBins)) - 1.0;
+  return static_cast<std::size_t>(
+      std::clamp(index, 0.0, static_cast<double>(Evaluation::kBins - 1)));
+}
+
+// One row of a classifier; its logits are overwritten. Outputs fitted to one-hot labels by least
+// squares are taken for the probabilities they estimate.
+void add_classified(Evaluation& to, Loss loss, std::span<float> row, std::size_t label) {
+  const auto guess =
+      static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+  if (loss == Loss::cross_entropy) {
+    const auto logit = static_cast<double>(row[label]);
+    to.loss_sum += softmax(row) - logit;
+  }
+  const double brier = squared_distance(row, label);
+  if (loss == Loss::mse) to.loss_sum += brier / static_cast<double>(row.size());
+  to.brier_sum += brier;
+
+  const bool right = guess == label;
+  const double confidence = std::clamp(static_cast<double>(row[guess]), 0.0, 1.0);
+  if (!std::isfinite(confidence))
+    return;  // the loss is not finite either, which evaluate() reports
+  auto& bin = to.bins[bin_of(confidence)];
+  ++bin.count;
+  bin.confidence += confidence;
+  bin.correct += right;
+  to.correct += right;
+  ++to.class_total[label];
+  to.class_correct[label] += right;
+}
+
+void add_regressed(Evaluation& to, std::span<const float> row, std::span<const float> target) {
+  double sum = 0.0;
+  for (std::size_t c = 0; c < row.size(); ++c) {
+    const double difference = static_cast<double>(row[c]) - static_cast<double>(target[c]);
+    sum += difference * difference;
+  }
+  to.loss_sum += sum / static_cast<double>(row.size());
+}
+
+void add_batch(Evaluation& to, Loss loss, const Batch& batch, std::size_t width,
+               std::span<float> outputs) {
+  for (std::size_t i = 0; i < batch.size; ++i) {
+    const auto row = outputs.subspan(i * width, width);
+    if (to.classified()) {
+      add_classified(to, loss, row, static_cast<std::size_t>(batch.labels[i]));
+    } else {
+      add_regressed(to, row, batch.targets.subspan(i * width, width));
+    }
+  }
+  to.examples += batch.size;
+}
+
+template <class T>
+void add_to(std::vector<T>& to, const std::vector<T>& from) {
+  if (to.size() < from.size()) to.resize(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+}
+
+}  // namespace
+
+double Evaluation::loss() const {
+  return loss_sum / static_cast<double>(examples);
+}
+
+double Evaluation::accuracy() const {
+  return static_cast<double>(correct) / static_cast<double>(examples);
+}
+
+double Evaluation::brier() const {
+  return brier_sum / static_cast<double>(examples);
+}
+
+double Evaluation::ece() const {
+  double gap = 0.0;
+  for (const auto& bin : bins) gap += std::abs(static_cast<double>(bin.correct) - bin.confidence);
+  return gap / static_cast<double>(examples);
+}
+
+void Evaluation::merge(const Evaluation& other) {
+  examples += other.examples;
+  loss_sum += other.loss_sum;
+  correct += other.correct;
+  brier_sum += other.brier_sum;
+  add_to(class_total, other.class_total);
+  add_to(class_correct, other.class_correct);
+  for (std::size_t k = 0; k < kBins; ++k) {
+    bins[k].count += other.bins[k].count;
+    bins[k].confidence += other.bins[k].confidence;
+    bins[k].correct += other.bins[k].correct;
+  }
+}
+
+Evaluation evaluate(Model& model, const View& view, std::size_t begin, std::size_t end,
+                    EvaluationBuffer& buffer, std::size_t chunk) {
+  assert(begin <= end && end <= view.size() && chunk > 0);
+  Evaluation result;
+  result.class_total.resize(view.data->classes);
+  result.class_correct.resize(view.data->classes);
+  const std::size_t width = model.outputs();
+  for (std::size_t at = begin; at < end; at += chunk) {
+    const Batch batch = buffer.batch.gather_range(view, at, std::min(at + chunk, end));
+    buffer.outputs.resize(batch.size * width);
+    model.predict(batch, buffer.outputs);
+    add_batch(result, model.loss(), batch, width, buffer.outputs);
+  }
+  if (!std::isfinite(result.loss_sum)) {
+    fail<RunError>(
+        "evaluation: the loss on {} examples is not finite: the model has diverged; lower "
+        "client.lr",
+        end - begin);
+  }
+  return result;
+}
+
+Evaluation evaluate(Model& model, const View& view) {
+  EvaluationBuffer buffer;
+  return evaluate(model, view, 0, view.size(), buffer);
+}
+
+}  // namespace parley

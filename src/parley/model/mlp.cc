@@ -1,0 +1,320 @@
+#include "parley/model/mlp.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "parley/model/losses.h"
+#include "parley/tensor/flat.h"
+
+namespace parley {
+namespace {
+
+// Parallelism is over clients; and a product shared out over threads would round differently by
+// their number.
+void use_one_blas_thread() {
+  static const bool done = (openblas_set_num_threads(1), true);
+  static_cast<void>(done);
+}
+
+// C = op(A)·op(B), C is rows × columns, all row-major and dense.
+void multiply(CBLAS_TRANSPOSE op_a, CBLAS_TRANSPOSE op_b, std::size_t rows, std::size_t columns,
+              std::size_t inner, const float* a, const float* b, float* c) {
+  const auto m = static_cast<blasint>(rows), n = static_cast<blasint>(columns),
+             k = static_cast<blasint>(inner);
+  cblas_sgemm(CblasRowMajor, op_a, op_b, m, n, k, 1.0f, a, op_a == CblasNoTrans ? k : m, b,
+              op_b == CblasNoTrans ? n : k, 0.0f, c, n);
+}
+
+template <Activation kind>
+float activate(float z) {
+  if constexpr (kind == Activation::relu) return z > 0.0f ? z : 0.0f;
+  if constexpr (kind == Activation::sigmoid) return 1.0f / (1.0f + std::exp(-z));
+  if constexpr (kind == Activation::tanh) return std::tanh(z);
+}
+
+// The derivative, by the value of the activation.
+template <Activation kind>
+float slope(float a) {
+  if constexpr (kind == Activation::relu) return a > 0.0f ? 1.0f : 0.0f;
+  if constexpr (kind == Activation::sigmoid) return a * (1.0f - a);
+  if constexpr (kind == Activation::tanh) return 1.0f - a * a;
+}
+
+void add_bias(std::size_t rows, std::span<const float> bias, float* z) {
+  const std::size_t width = bias.size();
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < width; ++j) z[i * width + j] += bias[j];
+  }
+}
+
+template <Activation kind>
+void add_bias_and_activate(std::size_t rows, std::span<const float> bias, float* z) {
+  const std::size_t width = bias.size();
+  for (std::size_t i = 0; i < rows; ++i) {
+    float* row = z + i * width;
+    for (std::size_t j = 0; j < width; ++j) row[j] = activate<kind>(row[j] + bias[j]);
+  }
+}
+
+// From the gradient at an activation to the gradient before it, in place.
+template <Activation kind>
+void multiply_by_slope(std::size_t count, const float* activation, float* delta) {
+  for (std::size_t i = 0; i < count; ++i) delta[i] *= slope<kind>(activation[i]);
+}
+
+// The same behind dropout: `activation` holds a·mask, and mask is 0 or 1/keep, so a·mask·keep is a
+// where it matters.
+template <Activation kind>
+void multiply_by_slope(std::size_t count, const float* activation, const float* mask, float keep,
+                       float* delta) {
+  for (std::size_t i = 0; i < count; ++i) {
+    delta[i] *= mask[i] * slope<kind>(activation[i] * keep);
+  }
+}
+
+// Calls use(std::integral_constant<Activation, …>) for an activation chosen at run time.
+template <class Use>
+void with_activation(Activation activation, Use use) {
+  using enum Activation;
+  switch (activation) {
+    case relu:
+      return use(std::integral_constant<Activation, relu>{});
+    case sigmoid:
+      return use(std::integral_constant<Activation, sigmoid>{});
+    case tanh:
+      return use(std::integral_constant<Activation, tanh>{});
+  }
+}
+
+void sum_rows(std::size_t rows, const float* delta, std::span<float> sums) {
+  const std::size_t width = sums.size();
+  std::copy_n(delta, width, sums.begin());
+  for (std::size_t i = 1; i < rows; ++i) {
+    for (std::size_t j = 0; j < width; ++j) sums[j] += delta[i * width + j];
+  }
+}
+
+class Mlp final : public Model {
+ public:
+  explicit Mlp(MlpPlan plan)
+      : plan_(std::move(plan)),
+        layout_(plan_.layout()),
+        parameters_(layout_.size()),
+        gradients_(layout_.size()),
+        activations_(plan_.layers()),
+        masks_(plan_.layers()) {
+    use_one_blas_thread();
+  }
+
+  const Layout& layout() const override { return layout_; }
+  std::span<float> parameters() override { return parameters_; }
+  std::span<float> gradients() override { return gradients_; }
+  std::size_t outputs() const override { return plan_.widths.back(); }
+  Loss loss() const override { return plan_.loss; }
+  void reseed(const Stream& noise) override { noise_ = noise; }
+
+  double backward(const Batch& batch) override;
+  void predict(const Batch& batch, std::span<float> outputs) override;
+
+ private:
+  std::span<float> weight(std::size_t layer, std::span<float> flat) const {
+    return layout_.entries()[2 * layer].of(flat);
+  }
+  std::span<float> bias(std::size_t layer, std::span<float> flat) const {
+    return layout_.entries()[2 * layer + 1].of(flat);
+  }
+  void reserve(std::size_t rows);
+  // Hidden activations, then the outputs into `outputs`.
+  void forward(const Batch& batch, bool training, float* outputs);
+  void drop_out(std::size_t layer, std::size_t count);
+  void back_through_activation(std::size_t layer, std::size_t count, float* delta);
+
+  MlpPlan plan_;
+  Layout layout_;
+  Flat parameters_;
+  Flat gradients_;
+  std::vector<Flat> activations_;  // of layer l: the hidden ones, and in backward() the outputs
+  std::vector<Flat> masks_;        // of hidden layers, with dropout
+  Flat delta_, next_delta_;        // gradients at the activations, while going back
+  std::size_t capacity_ = 0;       // rows the buffers hold
+  Stream noise_{0, "dropout"};
+};
+
+void Mlp::reserve(std::size_t rows) {
+  if (rows <= capacity_) return;
+  std::size_t widest = 0;
+  for (std::size_t l = 0; l < plan_.layers(); ++l) {
+    const std::size_t width = plan_.widths[l + 1];
+    activations_[l].resize(rows * width);
+    if (plan_.dropout > 0.0) masks_[l].resize(rows * width);
+    widest = std::max(widest, width);
+  }
+  delta_.resize(rows * widest);
+  next_delta_.resize(rows * widest);
+  capacity_ = rows;
+}
+
+// Two decisions from each 64 random bits; the threshold is exact to 2^-32.
+void Mlp::drop_out(std::size_t layer, std::size_t count) {
+  const auto threshold = static_cast<std::uint64_t>(plan_.dropout * 0x1.0p32);
+  const auto scale = static_cast<float>(1.0 / (1.0 - plan_.dropout));
+  float* mask = masks_[layer].data();
+  for (std::size_t i = 0; i < count; i += 2) {
+    const std::uint64_t bits = noise_.bits();
+    mask[i] = (bits & 0xffffffffu) >= threshold ? scale : 0.0f;
+    if (i + 1 < count) mask[i + 1] = (bits >> 32) >= threshold ? scale : 0.0f;
+  }
+  float* activation = activations_[layer].data();
+  for (std::size_t i = 0; i < count; ++i) activation[i] *= mask[i];
+}
+
+void Mlp::forward(const Batch& batch, bool training, float* outputs) {
+  assert(batch.inputs.size() == batch.size * plan_.widths.front());
+  reserve(batch.size);
+  const float* input = batch.inputs.data();
+  const std::size_t last = plan_.layers() - 1;
+  for (std::size_t l = 0; l <= last; ++l) {
+    const std::size_t in = plan_.widths[l], out = plan_.widths[l + 1];
+    float* z = l == last ? outputs : activations_[l].data();
+    multiply(CblasNoTrans, CblasTrans, batch.size, out, in, input, weight(l, parameters_).data(),
+             z);
+    if (l == last) return add_bias(batch.size, bias(l, parameters_), z);
+    with_activation(plan_.activation, [&](auto kind) {
+      add_bias_and_activate<kind()>(batch.size, bias(l, parameters_), z);
+    });
+    if (training && plan_.dropout > 0.0) drop_out(l, batch.size * out);
+    input = z;
+  }
+}
+
+void Mlp::back_through_activation(std::size_t layer, std::size_t count, float* delta) {
+  const float* activation = activations_[layer].data();
+  with_activation(plan_.activation, [&](auto kind) {
+    if (plan_.dropout > 0.0) {
+      const auto keep = static_cast<float>(1.0 - plan_.dropout);
+      multiply_by_slope<kind()>(count, activation, masks_[layer].data(), keep, delta);
+    } else {
+      multiply_by_slope<kind()>(count, activation, delta);
+    }
+  });
+}
+
+double Mlp::backward(const Batch& batch) {
+  assert(batch.size > 0);
+  reserve(batch.size);
+  const std::size_t rows = batch.size;
+  forward(batch, true, delta_.data());
+  const double mean_loss =
+      loss_and_gradient(plan_.loss, batch, outputs(), std::span(delta_).first(rows * outputs()));
+  for (std::size_t l = plan_.layers(); l-- > 0;) {
+    const std::size_t in = plan_.widths[l], out = plan_.widths[l + 1];
+    const float* input = l == 0 ? batch.inputs.data() : activations_[l - 1].data();
+    multiply(CblasTrans, CblasNoTrans, out, in, rows, delta_.data(), input,
+             weight(l, gradients_).data());
+    sum_rows(rows, delta_.data(), bias(l, gradients_));
+    if (l == 0) break;  // nobody asks for the gradient at the data
+    multiply(CblasNoTrans, CblasNoTrans, rows, in, out, delta_.data(),
+             weight(l, parameters_).data(), next_delta_.data());
+    back_through_activation(l - 1, rows * in, next_delta_.data());
+    std::swap(delta_, next_delta_);
+  }
+  return mean_loss;
+}
+
+void Mlp::predict(const Batch& batch, std::span<float> outputs) {
+  assert(outputs.size() == batch.size * plan_.widths.back());
+  if (batch.size > 0) forward(batch, false, outputs.data());
+}
+
+std::size_t features(const Task& task) {
+  std::size_t count = 1;
+  for (const auto extent : task.input_shape) count *= static_cast<std::size_t>(extent);
+  return count;
+}
+
+MlpPlan plan_without_hidden(const Task& task, Loss loss) {
+  return {.widths = {features(task), task.outputs}, .loss = loss};
+}
+
+}  // namespace
+
+Layout MlpPlan::layout() const {
+  std::vector<LayoutEntry> entries;
+  for (std::size_t l = 0; l < layers(); ++l) {
+    const auto in = static_cast<std::int64_t>(widths[l]);
+    const auto out = static_cast<std::int64_t>(widths[l + 1]);
+    entries.push_back({.name = fmt::format("fc{}.weight", l + 1), .shape = {out, in}});
+    entries.push_back(
+        {.name = fmt::format("fc{}.bias", l + 1), .shape = {out}, .role = Role::bias});
+  }
+  return Layout(std::move(entries));
+}
+
+MlpPlan plan_mlp(const Options& options, const Task& task) {
+  MlpPlan plan{.widths = {features(task)}, .loss = task.loss};
+  for (const auto width : options.integers("hidden")) {
+    plan.widths.push_back(static_cast<std::size_t>(width));
+  }
+  plan.widths.push_back(task.outputs);
+  const std::string& activation = options.text("activation");
+  plan.activation = activation == "relu"      ? Activation::relu
+                    : activation == "sigmoid" ? Activation::sigmoid
+                                              : Activation::tanh;
+  plan.dropout = options.real("dropout");
+  return plan;
+}
+
+std::unique_ptr<Model> make_native_mlp(const MlpPlan& plan) {
+  return std::make_unique<Mlp>(plan);
+}
+
+void add_linear(ModelRegistry& registry) {
+  registry.add({.name = "linear",
+                .summary = "Linear regression Wx + b by least squares; on classes, towards their "
+                           "one-hot vectors.",
+                .source = "",
+                .options = {}},
+               {{"native", [](const Options&, const Task& task) {
+                   return make_native_mlp(plan_without_hidden(task, Loss::mse));
+                 }}});
+}
+
+void add_logistic(ModelRegistry& registry) {
+  registry.add({.name = "logistic",
+                .summary = "Multinomial logistic regression: softmax(Wx + b) with cross-entropy.",
+                .source = "",
+                .options = {}},
+               {{"native", [](const Options&, const Task& task) {
+                   if (task.loss != Loss::cross_entropy) {
+                     fail(
+                         "model.name: 'logistic' needs classes and loss 'cross_entropy'; use "
+                         "'linear' for regression");
+                   }
+                   return make_native_mlp(plan_without_hidden(task, Loss::cross_entropy));
+                 }}});
+}
+
+void add_mlp(ModelRegistry& registry) {
+  registry.add({.name = "mlp",
+                .summary = "Multi-layer perceptron of any widths.",
+                .source = "McMahan et al. 2017 (2NN: hidden = [200, 200])",
+                .options = {{"hidden", std::vector<std::int64_t>{200, 200},
+                             "widths of the hidden layers", at_least(1)},
+                            {"activation",
+                             std::string("relu"),
+                             "of the hidden layers",
+                             {},
+                             {"relu", "sigmoid", "tanh"}},
+                            {"dropout",
+                             0.0,
+                             "share of hidden activations set to zero in training",
+                             {.low = 0.0, .high = 1.0, .high_excluded = true}}}},
+               {{"native", [](const Options& options, const Task& task) {
+                   return make_native_mlp(plan_mlp(options, task));
+                 }}});
+}
+
+}  // namespace parley

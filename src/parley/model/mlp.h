@@ -1,0 +1,38 @@
+// Fully connected networks on OpenBLAS: `linear`, `logistic` and `mlp` are one class with none or
+// some hidden layers.
+//
+// Layers are named fc1, fc2, …: fc1.weight [out, in], fc1.bias [out], row-major as in PyTorch, so
+// that weights go back and forth by name. The bits of a step depend on its inputs alone, not on the
+// thread it runs on.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "parley/model/model.h"
+
+namespace parley {
+
+enum class Activation { relu, sigmoid, tanh };
+
+// What the options of `mlp` say about a task; shared with the LibTorch backend.
+struct MlpPlan {
+  std::vector<std::size_t> widths;  // inputs, hidden layers, outputs
+  Activation activation = Activation::relu;
+  double dropout =
+      0.0;  // of hidden activations, in [0, 1); survivors are scaled by 1/(1 − dropout)
+  Loss loss = Loss::cross_entropy;
+
+  std::size_t layers() const { return widths.size() - 1; }
+  Layout layout() const;
+};
+
+MlpPlan plan_mlp(const Options& options, const Task& task);
+std::unique_ptr<Model> make_native_mlp(const MlpPlan& plan);
+
+void add_linear(ModelRegistry& registry);
+void add_logistic(ModelRegistry& registry);
+void add_mlp(ModelRegistry& registry);
+
+}  // namespace parley
