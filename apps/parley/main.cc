@@ -1,1 +1,94 @@
-int main() { return 0; }
+#include <csignal>
+#include <cstdio>
+#include <thread>
+#include <unistd.h>
+
+#include "commands.h"
+#include "parley/base/errors.h"
+#include "parley/base/version.h"
+#ifdef PARLEY_TORCH
+#include "parley/model/torch/torch_models.h"
+#endif
+
+namespace parley::app {
+
+const Catalogue& catalogue() {
+  static const Catalogue instance = [] {
+    Catalogue all;
+#ifdef PARLEY_TORCH
+    add_torch_models(all.models);
+#endif
+    return all;
+  }();
+  return instance;
+}
+
+void ExperimentArguments::add_to(CLI::App& command) {
+  command.add_option("file", file, "the experiment file (.toml)")->required();
+  command.add_option("--set", assignments, "override a key: --set client.lr=0.1")->allow_extra_args(false);
+}
+
+Config ExperimentArguments::read() const {
+  Config config = Config::read(file);
+  for (const auto& assignment : assignments) config.set(assignment);
+  return config;
+}
+
+std::size_t resolve_threads(std::size_t asked) {
+  return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::filesystem::path default_folder(const std::string& experiment_file) {
+  return std::filesystem::path("runs") / std::filesystem::path(experiment_file).stem();
+}
+
+namespace {
+
+void interrupted(int) {
+  constexpr char message[] = "\ninterrupted; finished rounds are kept, go on with --resume\n";
+  (void)!::write(STDERR_FILENO, message, sizeof(message) - 1);
+  ::_exit(130);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Parley: federated learning in which a model travels with its uncertainty.");
+  app.set_version_flag("--version", std::string("parley ") + kVersion);
+  app.require_subcommand(1);
+  add_run(app);
+  add_compare(app);
+  add_sweep(app);
+  add_list(app);
+  add_describe(app);
+  add_data(app);
+  add_report(app);
+  add_bench(app);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "parley: {}; see parley --help\n", error.what());
+    return 2;
+  } catch (const Error& error) {
+    fmt::print(stderr, "parley: {}\n", error.what());
+    return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "parley: out of memory; use fewer --threads, a smaller batch or store.clients = \"disk\"\n");
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "parley: unexpected error, please report it: {}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace parley::app
+
+int main(int argc, char** argv) {
+  std::signal(SIGINT, parley::app::interrupted);
+  std::signal(SIGTERM, parley::app::interrupted);
+  return parley::app::run(argc, argv);
+}

@@ -1,0 +1,98 @@
+// parley bench: how fast whole rounds are on this machine.
+#include <sys/resource.h>
+
+#include <chrono>
+#include <set>
+
+#include "commands.h"
+#include "parley/base/errors.h"
+#include "parley/engine/federation.h"
+#include "terminal.h"
+
+namespace parley::app {
+namespace {
+
+// What `parley bench` runs without a file: no data needed, MNIST's shape, a client the size of McMahan's.
+constexpr const char* kDefaultExperiment = R"(
+[run]
+rounds = 3
+[data]
+name = "synthetic"
+features = 784
+classes = 10
+rows = 12000
+[partition]
+clients = 20
+[model]
+name = "mlp"
+hidden = [200, 200]
+[client]
+batch = 10
+lr = 0.05
+)";
+
+struct Speed {
+  double seconds = 0.0;
+  std::size_t clients = 0, steps = 0, samples = 0;
+};
+
+double peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024.0;
+}
+
+Speed measure(const Experiment& experiment, std::size_t threads, std::size_t rounds) {
+  ClientStore store(ClientStore::Keep::memory, {}, real_files());
+  Federation federation(experiment, store, threads);
+  federation.round(1);  // warms caches and grows the buffers
+  store.commit(1);
+  Speed speed;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t round = 2; round < rounds + 2; ++round) {
+    const RoundReport report = federation.round(round);
+    store.commit(round);
+    speed.clients += report.clients;
+    speed.steps += report.steps;
+    speed.samples += report.examples;
+  }
+  speed.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return speed;
+}
+
+void bench(const std::string& file, const std::vector<std::string>& assignments, std::size_t threads) {
+  Config config = file.empty() ? Config::parse(kDefaultExperiment, "parley bench") : Config::read(file);
+  for (const auto& assignment : assignments) config.set(assignment);
+  const Settings settings = resolve(config, catalogue());
+  DataCache cache;
+  const Experiment experiment = build(settings, catalogue(), cache);
+  const auto rounds = static_cast<std::size_t>(settings.run.integer("rounds"));
+  fmt::print("{}, {}, {}, batch {}; {} rounds after one to warm up\n\n", experiment.federated.data.train->name,
+             experiment.describe_partition(), experiment.describe_model(), settings.client.integer("batch"), rounds);
+  Table table({"threads", "clients/s", "steps/s", "samples/s", "s/round", "speed-up"});
+  double one_thread = 0.0;
+  for (const std::size_t count : std::set<std::size_t>{1, threads}) {
+    const Speed speed = measure(experiment, count, rounds);
+    const auto rate = [&](std::size_t n) { return static_cast<double>(n) / speed.seconds; };
+    if (one_thread == 0.0) one_thread = rate(speed.samples);
+    table.add({std::to_string(count), fmt::format("{:.1f}", rate(speed.clients)), fmt::format("{:.0f}", rate(speed.steps)),
+               fmt::format("{:.0f}", rate(speed.samples)), fmt::format("{:.3f}", speed.seconds / static_cast<double>(rounds)),
+               fmt::format("{:.2f}", rate(speed.samples) / one_thread)});
+  }
+  fmt::print("{}\npeak memory {}\n", table.text(), bytes_text(peak_memory()));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto* command = app.add_subcommand("bench", "speed of whole rounds: clients/s, steps/s, samples/s, peak memory");
+  const auto file = std::make_shared<std::string>();
+  const auto assignments = std::make_shared<std::vector<std::string>>();
+  const auto threads = std::make_shared<std::size_t>(0);
+  command->add_option("file", *file, "an experiment file; without one, synthetic data of MNIST's shape");
+  command->add_option("--set", *assignments, "override a key")->allow_extra_args(false);
+  command->add_option("--threads", *threads, "compare one thread with this many (default: all cores)");
+  command->callback([=] { bench(*file, *assignments, resolve_threads(*threads)); });
+}
+
+}  // namespace parley::app

@@ -1,0 +1,34 @@
+// One function a command. Each adds its arguments to the parser; its work runs when the user chose it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "parley/engine/catalogue.h"
+
+namespace parley::app {
+
+// Everything that can be named, LibTorch's models included.
+const Catalogue& catalogue();
+
+void add_run(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_sweep(CLI::App& app);
+void add_list(CLI::App& app);
+void add_describe(CLI::App& app);
+void add_data(CLI::App& app);
+void add_report(CLI::App& app);
+void add_bench(CLI::App& app);
+
+// The experiment file and --set, shared by several commands.
+struct ExperimentArguments {
+  std::string file;
+  std::vector<std::string> assignments;
+  void add_to(CLI::App& command);
+  Config read() const;
+};
+// --threads; 0 means all cores.
+std::size_t resolve_threads(std::size_t asked);
+// Where a command writes when --out is not given: runs/<name of the file>.
+std::filesystem::path default_folder(const std::string& experiment_file);
+
+}  // namespace parley::app

@@ -1,0 +1,77 @@
+// parley data: what each client holds, and fetching data sets.
+#include <numeric>
+
+#include "commands.h"
+#include "parley/base/errors.h"
+#include "parley/data/fetch.h"
+#include "parley/engine/experiment.h"
+#include "terminal.h"
+
+namespace parley::app {
+namespace {
+
+void print_summary(const Federated& federated, const Settings& settings) {
+  const Dataset& train = *federated.data.train;
+  std::vector<std::size_t> sizes;
+  for (const auto& rows : federated.partition.clients) sizes.push_back(rows.size());
+  std::ranges::sort(sizes);
+  const auto empty = static_cast<std::size_t>(std::ranges::count(sizes, std::size_t{0}));
+  fmt::print("{}: {} train + {} test examples, {} features, {} in memory\n", train.name, train.size(),
+             federated.data.test->size(), train.features(), bytes_text(static_cast<double>(train.bytes())));
+  fmt::print("{}: {} clients, {} to {} examples, median {}{}\n\n", settings.partition.text("kind"), sizes.size(),
+             sizes.front(), sizes.back(), sizes[sizes.size() / 2], empty > 0 ? fmt::format(", {} empty", empty) : "");
+}
+
+void show(const ExperimentArguments& arguments, std::size_t limit) {
+  const Settings settings = resolve(arguments.read(), catalogue());
+  DataCache cache;
+  const Federated federated = deal(settings, catalogue(), cache);
+  const Dataset& train = *federated.data.train;
+  print_summary(federated, settings);
+  std::vector<std::string> header{"client", "examples"};
+  for (std::size_t c = 0; c < train.classes; ++c) {
+    header.push_back(c < train.class_names.size() ? train.class_names[c].substr(0, 9) : std::to_string(c));
+  }
+  Table table(header);
+  const auto histogram = train.classes > 0 ? label_histogram(train, federated.partition)
+                                           : std::vector<std::vector<std::size_t>>(federated.partition.clients.size());
+  const std::size_t shown = limit == 0 ? histogram.size() : std::min(limit, histogram.size());
+  for (std::size_t client = 0; client < shown; ++client) {
+    std::vector<std::string> row{std::to_string(client), std::to_string(federated.partition.clients[client].size())};
+    for (const auto count : histogram[client]) row.push_back(count > 0 ? std::to_string(count) : "·");
+    table.add(row);
+  }
+  fmt::print("{}", table.text());
+  if (shown < histogram.size()) fmt::print("… {} more; --clients 0 shows all\n", histogram.size() - shown);
+}
+
+void get(const std::string& name, const std::string& to, const std::string& from) {
+  const std::filesystem::path folder = fetch_dataset(name, to, from, [](const std::string& line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  });
+  fmt::print("{} is ready in {}\n", name, folder.string());
+}
+
+}  // namespace
+
+void add_data(CLI::App& app) {
+  auto* command = app.add_subcommand("data", "look at the split, fetch data sets");
+  command->require_subcommand(1);
+  auto* show_command = command->add_subcommand("show", "what each client of an experiment holds");
+  const auto arguments = std::make_shared<ExperimentArguments>();
+  const auto limit = std::make_shared<std::size_t>(40);
+  arguments->add_to(*show_command);
+  show_command->add_option("--clients", *limit, "how many clients to show; 0 shows all (default 40)");
+  show_command->callback([=] { show(*arguments, *limit); });
+
+  auto* get_command = command->add_subcommand("get", "fetch mnist, fashion-mnist or cifar10, checksums verified");
+  const auto name = std::make_shared<std::string>(), to = std::make_shared<std::string>(),
+             from = std::make_shared<std::string>();
+  get_command->add_option("name", *name, "mnist, fashion-mnist or cifar10")->required();
+  get_command->add_option("--to", *to, "folder to put it in (default: $PARLEY_DATA or ~/.cache/parley)");
+  get_command->add_option("--from", *from, "fetch from this address instead (https:// or file://)");
+  get_command->callback([=] { get(*name, *to, *from); });
+}
+
+}  // namespace parley::app

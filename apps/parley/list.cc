@@ -1,0 +1,156 @@
+// parley list, describe, and the reference page: what there is to choose from, all read from the registries.
+#include <fmt/ranges.h>
+
+#include <functional>
+
+#include "commands.h"
+#include "parley/base/errors.h"
+#include "parley/engine/settings.h"
+#include "terminal.h"
+
+namespace parley::app {
+namespace {
+
+// A registry as a user meets it.
+struct Kind {
+  std::string plural;   // "methods"
+  std::string setting;  // the key that chooses one: "method.name"
+  std::vector<About> entries;
+};
+
+template <class Make>
+Kind kind(std::string plural, std::string setting, const Registry<Make>& registry) {
+  Kind result{std::move(plural), std::move(setting), {}};
+  for (const auto& entry : registry.entries()) result.entries.push_back(entry.about);
+  return result;
+}
+
+std::vector<Kind> kinds() {
+  const Catalogue& all = catalogue();
+  return {kind("methods", "method.name", all.methods),
+          kind("models", "model.name", all.models),
+          kind("datasets", "data.name", all.datasets),
+          kind("partitions", "partition.kind", all.partitions),
+          kind("optimizers", "client.optimizer", all.optimizers),
+          kind("server-steps", "server.step", all.server_steps),
+          kind("stages", "stages.use", all.stages)};
+}
+
+std::string constraint(const Option& option) {
+  if (!option.choices.empty()) return fmt::format("one of {}", fmt::join(option.choices, ", "));
+  const std::string range = option.range.describe();
+  return type_name(option.fallback) + (range.empty() ? "" : " " + range);
+}
+
+void list_kind(const Kind& kind) {
+  fmt::print("{}  ({} = \"…\")\n", kind.plural, kind.setting);
+  std::size_t widest = 0;
+  for (const auto& about : kind.entries) widest = std::max(widest, about.name.size());
+  for (const auto& about : kind.entries) fmt::print("  {:<{}}  {}\n", about.name, widest, about.summary);
+  fmt::print("\n");
+}
+
+void list(const std::string& wanted) {
+  std::vector<std::string> names;
+  for (const auto& one : kinds()) {
+    names.push_back(one.plural);
+    if (wanted.empty() || wanted == one.plural) list_kind(one);
+  }
+  if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) fail("{}", unknown_name("kind", wanted, names));
+  if (wanted.empty()) fmt::print("parley describe NAME shows the options of one of them.\n");
+}
+
+void print_options(const std::vector<Option>& options) {
+  for (const auto& option : options) {
+    fmt::print("  {} = {}\n      {} ({})\n", option.key, to_toml(option.fallback), option.meaning, constraint(option));
+  }
+}
+
+void describe_section(const SectionAbout& section) {
+  fmt::print("[{}]\n{}\n", section.name, section.meaning);
+  print_options(section.options);
+  if (!section.chosen_by.empty()) fmt::print("  and the options of the chosen {}.{}\n", section.name, section.chosen_by);
+}
+
+void describe(const std::string& name) {
+  std::vector<std::string> names;
+  bool found = false;
+  for (const auto& kind : kinds()) {
+    for (const auto& about : kind.entries) {
+      names.push_back(about.name);
+      if (about.name != name) continue;
+      if (found) fmt::print("\n");
+      found = true;
+      fmt::print("{} = \"{}\"\n{}\n", kind.setting, about.name, about.summary);
+      if (!about.source.empty()) fmt::print("source: {}\n", about.source);
+      const std::string section = kind.setting.substr(0, kind.setting.find('.'));
+      if (about.options.empty()) {
+        fmt::print("no options of its own; parley describe {} shows the section's\n", section);
+      } else {
+        fmt::print("options in [{}]:\n", section);
+        print_options(about.options);
+      }
+    }
+  }
+  for (const auto& section : sections(catalogue())) {
+    names.push_back(section.name);
+    if (section.name != name) continue;
+    if (found) fmt::print("\n");
+    found = true;
+    describe_section(section);
+  }
+  if (!found) fail("{}", unknown_name("name", name, names));
+}
+
+std::string escape_cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\|");
+  return text;
+}
+
+void print_option_table(const std::vector<Option>& options) {
+  fmt::print("| key | default | values | meaning |\n|---|---|---|---|\n");
+  for (const auto& option : options) {
+    fmt::print("| `{}` | `{}` | {} | {} |\n", option.key, to_toml(option.fallback), escape_cell(constraint(option)),
+               escape_cell(option.meaning));
+  }
+  fmt::print("\n");
+}
+
+void print_reference() {
+  fmt::print("# Reference\n\nWritten by `parley list --markdown` from the program's own registries; do not edit.\n\n## Sections of an experiment file\n\n");
+  for (const auto& section : sections(catalogue())) {
+    fmt::print("### [{}]\n\n{}\n\n", section.name, section.meaning);
+    print_option_table(section.options);
+    if (!section.chosen_by.empty()) {
+      fmt::print("Also the options of what `{}.{}` names, below.\n\n", section.name, section.chosen_by);
+    }
+  }
+  for (const auto& kind : kinds()) {
+    fmt::print("## {}\n\nChosen by `{}`.\n\n", kind.plural, kind.setting);
+    for (const auto& about : kind.entries) {
+      fmt::print("### {}\n\n{}{}\n\n", about.name, about.summary,
+                 about.source.empty() ? "" : fmt::format(" Source: {}.", about.source));
+      if (!about.options.empty()) print_option_table(about.options);
+    }
+  }
+}
+
+}  // namespace
+
+void add_list(CLI::App& app) {
+  auto* command = app.add_subcommand("list", "methods, models, datasets, partitions, optimizers, …");
+  const auto kind = std::make_shared<std::string>();
+  const auto markdown = std::make_shared<bool>(false);
+  command->add_option("kind", *kind, "only this kind");
+  command->add_flag("--markdown", *markdown, "print the whole reference page (docs/reference.md)");
+  command->callback([=] { *markdown ? print_reference() : list(*kind); });
+}
+
+void add_describe(CLI::App& app) {
+  auto* command = app.add_subcommand("describe", "the options of a method, model, …, or of a section of the file");
+  const auto name = std::make_shared<std::string>();
+  command->add_option("name", *name, "for example fedprox, dirichlet, client")->required();
+  command->callback([=] { describe(*name); });
+}
+
+}  // namespace parley::app

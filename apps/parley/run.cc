@@ -1,0 +1,186 @@
+// parley run, compare, sweep: experiments.
+#include <fstream>
+
+#include "commands.h"
+#include "parley/base/errors.h"
+#include "parley/engine/study.h"
+#include "parley/store/report.h"
+#include "terminal.h"
+
+namespace parley::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// --out, --threads: where and how, which never change a result.
+struct RunArguments {
+  std::string out;
+  std::size_t threads = 0;
+  void add_to(CLI::App& command) {
+    command.add_option("--out", out, "folder for the results (default: runs/<name of the file>)");
+    command.add_option("--threads", threads, "worker threads; results do not depend on it (default: all cores)");
+  }
+};
+
+bool holds_run(const fs::path& folder) { return fs::exists(folder / "run.json"); }
+
+// Without --out: runs/NAME, or runs/NAME-2, -3, … so that no earlier result is overwritten; to resume, the last of them.
+fs::path pick_folder(const std::string& file, bool resume) {
+  const fs::path base = default_folder(file);
+  fs::path last = base;
+  for (int n = 2;; ++n) {
+    const fs::path next = n == 2 ? base : fs::path(fmt::format("{}-{}", base.string(), n - 1));
+    if (!holds_run(next)) return resume ? last : next;
+    last = next;
+  }
+}
+
+void write_report(const fs::path& folder) {
+  const fs::path folders[] = {folder};
+  real_files().replace(folder / "report.html", render_report(read_runs(folders)));
+}
+
+void describe(const Experiment& experiment, std::size_t threads) {
+  const Dataset& train = *experiment.federated.data.train;
+  fmt::print("{}: {} train + {} test examples, {}\n", train.name, train.size(),
+             experiment.federated.data.test->size(), experiment.describe_partition());
+  fmt::print("{}, {} parameters; {}; {} thread{}\n", experiment.describe_model(), experiment.layout->size(),
+             experiment.settings.method.text("name"), threads, threads == 1 ? "" : "s");
+}
+
+void run_one(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
+  const Settings settings = resolve(arguments.read(), catalogue());
+  const fs::path folder = where.out.empty() ? pick_folder(arguments.file, resume) : fs::path(where.out);
+  if (holds_run(folder) && !resume && !overwrite) {
+    fail("{}: holds a run already; go on with --resume, replace it with --overwrite, or choose another --out",
+         folder.string());
+  }
+  DataCache cache;
+  const Experiment experiment = build(settings, catalogue(), cache);
+  const std::size_t threads = resolve_threads(where.threads);
+  describe(experiment, threads);
+  ProgressBar bar;
+  bar.title(settings.method.text("name"));
+  const auto summary = run_experiment(experiment, folder, {.threads = threads, .resume = resume, .progress = &bar});
+  bar.clear();
+  write_report(folder);
+  const Json& last = summary.metrics.back();
+  fmt::print("done: {} rounds in {}", summary.metrics.size(), duration_text(summary.seconds));
+  if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));
+  fmt::print(", test loss {:.4f}\n", last.value("test_loss", 0.0));
+  fmt::print("results in {}: model.safetensors, metrics.jsonl, config.toml, report.html\n", folder.string());
+}
+
+std::string spread_text(const Spread& spread, std::size_t seeds, double scale, const char* format) {
+  const std::string mean = fmt::format(fmt::runtime(format), scale * spread.mean);
+  return seeds > 1 ? fmt::format("{} ± {}", mean, fmt::format(fmt::runtime(format), scale * spread.sd)) : mean;
+}
+
+std::string study_table(std::vector<StudyRow> rows) {
+  const bool classified = !rows.empty() && rows.front().classified;
+  Table table(classified ? std::vector<std::string>{"", "final acc. %", "best acc. %", "test loss", "up", "down", "train time"}
+                         : std::vector<std::string>{"", "test loss", "up", "down", "train time"});
+  for (const auto& row : rows) {
+    std::vector<std::string> cells{row.label};
+    if (classified) {
+      cells.push_back(spread_text(row.final_accuracy, row.seeds, 100.0, "{:.2f}"));
+      cells.push_back(spread_text(row.best_accuracy, row.seeds, 100.0, "{:.2f}"));
+    }
+    cells.push_back(spread_text(row.final_loss, row.seeds, 1.0, "{:.4f}"));
+    cells.push_back(bytes_text(row.bytes_up));
+    cells.push_back(bytes_text(row.bytes_down));
+    cells.push_back(duration_text(row.seconds.mean));
+    table.add(cells);
+  }
+  return table.text();
+}
+
+// Runs the study, prints the table, writes table.txt and report.html beside the run folders.
+void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::size_t threads, bool best_first) {
+  make_folder(out);
+  ProgressBar bar;
+  std::size_t failures = 0;
+  const StudyHooks hooks{
+      .starting =
+          [&](const StudyRun& run, std::size_t index) {
+            bar.title(fmt::format("[{}/{}] {} seed {}", index + 1, runs.size(), run.label, run.seed));
+          },
+      .finished =
+          [&](const StudyResult& result) {
+            bar.clear();
+            const Json& last = result.metrics.back();
+            const char* fate = result.fate == RunFate::done_before ? "done before" : result.fate == RunFate::resumed ? "resumed" : "done";
+            fmt::print("{:<11}  {} seed {}  {}\n", fate, result.run->label, result.run->seed,
+                       last.contains("test_accuracy") ? "test " + percent(last["test_accuracy"].get<double>())
+                                                      : fmt::format("loss {:.4f}", last.value("test_loss", 0.0)));
+            std::fflush(stdout);
+          },
+      .failed =
+          [&](const StudyRun& run, const std::string& reason) {
+            bar.clear();
+            ++failures;
+            fmt::print("failed       {} seed {}  {}\n", run.label, run.seed, reason);
+          },
+  };
+  const auto results = run_study(runs, catalogue(), {.threads = threads, .progress = &bar}, hooks);
+  auto rows = summarise(results);
+  if (best_first) {
+    std::ranges::stable_sort(rows, [](const StudyRow& a, const StudyRow& b) {
+      return a.classified ? a.final_accuracy.mean > b.final_accuracy.mean : a.final_loss.mean < b.final_loss.mean;
+    });
+  }
+  const std::string table = study_table(rows);
+  real_files().replace(out / "table.txt", table);
+  write_report(out);
+  fmt::print("\n{}\nreport: {}\n", table, (out / "report.html").string());
+  if (failures > 0) fail<RunError>("{} of {} runs failed, see above", failures, runs.size());
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto* command = app.add_subcommand("run", "run one experiment");
+  const auto arguments = std::make_shared<ExperimentArguments>();
+  const auto where = std::make_shared<RunArguments>();
+  const auto resume = std::make_shared<bool>(false), overwrite = std::make_shared<bool>(false);
+  arguments->add_to(*command);
+  where->add_to(*command);
+  auto* resume_flag = command->add_flag("--resume", *resume, "go on from the last finished round");
+  command->add_flag("--overwrite", *overwrite, "replace the run in --out")->excludes(resume_flag);
+  command->callback([=] { run_one(*arguments, *where, *resume, *overwrite); });
+}
+
+void add_compare(CLI::App& app) {
+  auto* command = app.add_subcommand("compare", "run several methods and seeds on the same split; one table, one report");
+  const auto arguments = std::make_shared<ExperimentArguments>();
+  const auto where = std::make_shared<RunArguments>();
+  const auto methods = std::make_shared<std::vector<std::string>>();
+  const auto seeds = std::make_shared<std::vector<std::int64_t>>();
+  arguments->add_to(*command);
+  where->add_to(*command);
+  command->add_option("--methods", *methods, "for example fedavg,fedprox:mu=0.1,fedavg:server.step=adam")
+      ->required()
+      ->delimiter(',');
+  command->add_option("--seeds", *seeds, "for example 1,2,3 (default: the file's run.seed)")->delimiter(',');
+  command->callback([=] {
+    const Config config = arguments->read();
+    std::vector<std::int64_t> all = *seeds;
+    if (all.empty()) all.push_back(resolve(config, catalogue()).run.integer("seed"));
+    const fs::path out = where->out.empty() ? default_folder(arguments->file) : fs::path(where->out);
+    run_and_show(plan_compare(config, *methods, all, catalogue(), out), out, resolve_threads(where->threads), false);
+  });
+}
+
+void add_sweep(CLI::App& app) {
+  auto* command = app.add_subcommand("sweep", "run every combination of the lists in [sweep], best first");
+  const auto arguments = std::make_shared<ExperimentArguments>();
+  const auto where = std::make_shared<RunArguments>();
+  arguments->add_to(*command);
+  where->add_to(*command);
+  command->callback([=] {
+    const fs::path out = where->out.empty() ? default_folder(arguments->file) : fs::path(where->out);
+    run_and_show(plan_sweep(arguments->read(), catalogue(), out), out, resolve_threads(where->threads), true);
+  });
+}
+
+}  // namespace parley::app

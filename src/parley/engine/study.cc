@@ -1,0 +1,189 @@
+#include "parley/engine/study.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <sstream>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
+  return parts;
+}
+
+// A label as the name of a folder.
+std::string folder_name(const std::string& label) {
+  std::string name;
+  for (const char c : label) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '=' || c == '-' || c == '_';
+    name += plain ? c : '-';
+  }
+  return name;
+}
+
+// The file's settings with one method in place of its own.
+Config with_method(const Config& file, const std::string& spec, std::string& label) {
+  Config config = file;
+  const auto parts = split(spec, ':');
+  if (parts.empty() || parts[0].empty()) fail("--methods: expected names such as fedavg,fedprox:mu=0.1");
+  // The plain keys of [method] are meant for the method that the file names, not for its rivals.
+  if (parts[0] != config.text("method", "name", "fedavg")) config.erase("method");
+  config.set("method", "name", parts[0]);
+  label = parts[0];
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::string key = parts[i].substr(0, parts[i].find('='));
+    config.set(key.find('.') == std::string::npos ? "method." + parts[i] : parts[i]);
+    label += " " + parts[i];
+  }
+  return config;
+}
+
+bool is_finished(const StudyRun& run) {
+  const auto info = RunFolder::read_info(run.folder);
+  if (!info || info->value("state", "") != "done") return false;
+  return RunFolder(run.folder, real_files()).config() == run.settings.to_toml();
+}
+
+bool is_resumable(const StudyRun& run) {
+  return std::filesystem::exists(run.folder / "checkpoint" / "checkpoint.json") &&
+         RunFolder(run.folder, real_files()).config() == run.settings.to_toml();
+}
+
+StudyResult run_one(const StudyRun& run, const Catalogue& catalogue, DataCache& cache, RunControls controls) {
+  if (is_finished(run)) return {&run, RunFate::done_before, RunFolder(run.folder, *controls.files).metrics()};
+  controls.resume = is_resumable(run);
+  controls.label = run.label;
+  const Experiment experiment = build(run.settings, catalogue, cache);
+  auto summary = run_experiment(experiment, run.folder, controls);
+  return {&run, summary.resumed_from > 0 ? RunFate::resumed : RunFate::fresh, std::move(summary.metrics)};
+}
+
+}  // namespace
+
+std::vector<StudyRun> plan_compare(const Config& config, const std::vector<std::string>& methods,
+                                   const std::vector<std::int64_t>& seeds, const Catalogue& catalogue,
+                                   const std::filesystem::path& out) {
+  std::vector<StudyRun> runs;
+  std::set<std::string> labels;
+  for (const auto& spec : methods) {
+    std::string label;
+    const Config changed = with_method(config, spec, label);
+    if (!labels.insert(label).second) fail("--methods: '{}' is named twice", label);
+    for (const auto seed : seeds) {
+      Config one = changed;
+      one.set("run", "seed", seed);
+      runs.push_back({label, seed, resolve(one, catalogue), out / fmt::format("{}-s{}", folder_name(label), seed)});
+    }
+  }
+  return runs;
+}
+
+std::vector<StudyRun> plan_sweep(const Config& config, const Catalogue& catalogue, const std::filesystem::path& out) {
+  std::vector<std::string> keys = config.keys("sweep");
+  if (keys.empty()) {
+    fail("{}: no [sweep] section; expected lists such as \"client.lr\" = [0.1, 0.01]", config.where("sweep", ""));
+  }
+  std::ranges::sort(keys);
+  std::vector<std::vector<std::string>> assignments{{}};
+  for (const auto& key : keys) {
+    if (key.find('.') == std::string::npos) config.refuse("sweep", key, "expected a quoted \"section.key\"");
+    std::vector<std::vector<std::string>> extended;
+    for (const auto& before : assignments) {
+      for (const auto& item : config.items("sweep", key)) {
+        extended.push_back(before);
+        extended.back().push_back(key + "=" + item);
+      }
+    }
+    assignments = std::move(extended);
+  }
+  std::vector<StudyRun> runs;
+  for (const auto& assignment : assignments) {
+    Config one = config;
+    std::vector<std::string> shown;
+    for (const auto& text : assignment) {
+      one.set(text);
+      if (!text.starts_with("run.seed=")) shown.push_back(text);
+    }
+    const Settings settings = resolve(one, catalogue);
+    const std::string label = fmt::format("{}", fmt::join(shown, " "));
+    const auto seed = settings.run.integer("seed");
+    runs.push_back({label.empty() ? settings.method.text("name") : label, seed, settings,
+                    out / folder_name(fmt::format("{}", fmt::join(assignment, "_")))});
+  }
+  return runs;
+}
+
+std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Catalogue& catalogue,
+                                   const RunControls& controls, const StudyHooks& hooks) {
+  DataCache cache;
+  std::vector<StudyResult> results;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (hooks.starting) hooks.starting(runs[i], i);
+    try {
+      results.push_back(run_one(runs[i], catalogue, cache, controls));
+      if (hooks.finished) hooks.finished(results.back());
+    } catch (const RunError& error) {
+      if (hooks.failed) hooks.failed(runs[i], error.what());
+    }
+  }
+  return results;
+}
+
+Spread spread_of(const std::vector<double>& values) {
+  Spread spread;
+  const auto n = static_cast<double>(values.size());
+  for (const double x : values) spread.mean += x / n;
+  if (values.size() < 2) return spread;
+  double squares = 0.0;
+  for (const double x : values) squares += (x - spread.mean) * (x - spread.mean);
+  spread.sd = std::sqrt(squares / (n - 1.0));
+  return spread;
+}
+
+std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
+  std::vector<std::string> labels;
+  for (const auto& result : results) {
+    if (std::ranges::find(labels, result.run->label) == labels.end()) labels.push_back(result.run->label);
+  }
+  std::vector<StudyRow> rows;
+  for (const auto& label : labels) {
+    StudyRow row{.label = label};
+    std::vector<double> final_accuracy, best_accuracy, loss, seconds;
+    for (const auto& result : results) {
+      if (result.run->label != label || result.metrics.empty()) continue;
+      ++row.seeds;
+      double best = 0.0, total_seconds = 0.0;
+      for (const auto& line : result.metrics) {
+        best = std::max(best, line.value("test_accuracy", 0.0));
+        total_seconds += line.value("seconds", 0.0);
+        row.bytes_up += line.value("bytes_up", 0.0);
+        row.bytes_down += line.value("bytes_down", 0.0);
+      }
+      const Json& last = result.metrics.back();
+      row.classified = last.contains("test_accuracy");
+      final_accuracy.push_back(last.value("test_accuracy", 0.0));
+      best_accuracy.push_back(best);
+      loss.push_back(last.value("test_loss", 0.0));
+      seconds.push_back(total_seconds);
+    }
+    if (row.seeds == 0) continue;
+    row.bytes_up /= static_cast<double>(row.seeds);
+    row.bytes_down /= static_cast<double>(row.seeds);
+    row.final_accuracy = spread_of(final_accuracy);
+    row.best_accuracy = spread_of(best_accuracy);
+    row.final_loss = spread_of(loss);
+    row.seconds = spread_of(seconds);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace parley

@@ -1,0 +1,61 @@
+// Several runs that belong together: a comparison of methods over seeds, or a sweep over settings.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "parley/engine/run.h"
+
+namespace parley {
+
+struct StudyRun {
+  std::string label;  // what is compared: "fedprox mu=0.1"; runs of one label differ in their seed only
+  std::int64_t seed;
+  Settings settings;
+  std::filesystem::path folder;
+};
+
+// A method and how it differs from the file: "fedavg", "fedprox:mu=0.1", "fedavg:server.step=adam:server.lr=0.01".
+// Keys without a section belong to [method].
+std::vector<StudyRun> plan_compare(const Config& config, const std::vector<std::string>& methods,
+                                   const std::vector<std::int64_t>& seeds, const Catalogue& catalogue,
+                                   const std::filesystem::path& out);
+
+// Every combination of the lists in [sweep], whose keys are "section.key".
+std::vector<StudyRun> plan_sweep(const Config& config, const Catalogue& catalogue, const std::filesystem::path& out);
+
+enum class RunFate { done_before, resumed, fresh };
+struct StudyResult {
+  const StudyRun* run;
+  RunFate fate;
+  std::vector<Json> metrics;
+};
+
+// Runs what is not finished yet, in order. A run that failed does not stop the others; its reason is in `failures`.
+struct StudyHooks {
+  std::function<void(const StudyRun&, std::size_t index)> starting;
+  std::function<void(const StudyResult&)> finished;
+  std::function<void(const StudyRun&, const std::string& reason)> failed;
+};
+std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Catalogue& catalogue,
+                                   const RunControls& controls, const StudyHooks& hooks);
+
+// One row of the closing table: a label over its seeds.
+struct Spread {
+  double mean = 0.0;
+  double sd = 0.0;  // of the sample; 0 for one seed
+};
+struct StudyRow {
+  std::string label;
+  std::size_t seeds = 0;
+  bool classified = false;
+  Spread final_accuracy, best_accuracy, final_loss;
+  Spread seconds;  // of training, without evaluation
+  double bytes_up = 0.0, bytes_down = 0.0;  // a run, on average
+};
+std::vector<StudyRow> summarise(const std::vector<StudyResult>& results);
+Spread spread_of(const std::vector<double>& values);
+
+}  // namespace parley
