@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "parley/base/config.h"
 #include "parley/engine/catalogue.h"
 
 namespace parley::app {

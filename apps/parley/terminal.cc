@@ -77,7 +77,7 @@ std::string bytes_text(double bytes) {
     bytes /= 1000.0;
     ++unit;
   }
-  return fmt::format(unit == 0 ? "{:.0f} {}" : "{:.1f} {}", bytes, units[unit]);
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, units[unit]);
 }
 
 std::string duration_text(double seconds) {
