@@ -1,0 +1,121 @@
+// What every registered method must keep (STYLE.md, habit 11). A new method is tested here by being registered.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "parley/base/errors.h"
+#include "parley/base/temp_folder.h"
+#include "parley/methods/test_bed.h"
+
+namespace parley {
+namespace {
+
+const TestBed::Quadratics kFour{.h = {{2, .5f, 1}, {.1f, 5, 1}, {1, 1, 3}, {4, .2f, .5f}},
+                                .m = {{1, 1, 0}, {-1, 3, 2}, {0, 0, 1}, {2, -2, 5}},
+                                .copies = {2, 3, 1, 4}};
+
+class Contract : public testing::TestWithParam<std::string> {
+ protected:
+  static std::map<std::string, Value> settings() { return {{"client.lr", 0.05}, {"client.epochs", std::int64_t{3}}}; }
+};
+
+TEST_P(Contract, SchemaNamesAreUniqueAndSized) {
+  TestBed bed(GetParam(), kFour, settings());
+  std::set<std::string> names;
+  for (const auto& channel : bed.method().schema().channels) {
+    EXPECT_TRUE(names.insert(channel.name).second);
+    EXPECT_GT(channel.size, 0u);
+    if (channel.relative_to.empty()) continue;
+    EXPECT_EQ(bed.state().at(channel.relative_to).size(), channel.size);
+  }
+}
+
+TEST_P(Contract, UpdatesFitTheSchema) {
+  TestBed bed(GetParam(), kFour, settings());
+  for (std::size_t round = 1; round <= 2; ++round) {
+    for (std::size_t client = 0; client < bed.clients(); ++client) {
+      const Update update = bed.train(round, client);
+      EXPECT_NO_THROW(Sum::check(bed.method().schema(), update));
+      EXPECT_GT(update.training.examples, 0u);
+      EXPECT_GT(update.training.steps, 0u);
+    }
+    bed.round(round);
+  }
+}
+
+TEST_P(Contract, AnyCutOfTheCohortMergedGivesTheSameState) {
+  for (std::size_t cut = 0; cut <= 4; ++cut) {
+    TestBed flat(GetParam(), kFour, settings()), split(GetParam(), kFour, settings());
+    for (std::size_t round = 1; round <= 3; ++round) {
+      flat.round(round);
+      Sum left(split.method().schema()), right(split.method().schema());
+      for (std::size_t client = 0; client < 4; ++client) (client < cut ? left : right).add(split.train(round, client));
+      left.merge(right);
+      split.serve(round, left);
+    }
+    for (std::size_t i = 0; i < flat.theta().size(); ++i) EXPECT_NEAR(split.theta()[i], flat.theta()[i], 1e-6);
+  }
+}
+
+TEST_P(Contract, OneClientInIsThatClientOut) {
+  const TestBed::Quadratics one{.h = {{2, .5f, 1}}, .m = {{1, 1, 0}}, .copies = {3}};
+  TestBed alone(GetParam(), one, settings());
+  alone.rounds(60);
+  for (std::size_t j = 0; j < 3; ++j) EXPECT_NEAR(alone.theta()[j], one.m[0][j], 0.02);
+}
+
+TEST_P(Contract, ARefusedUpdateLeavesTheCountUnchanged) {
+  TestBed bed(GetParam(), kFour, settings());
+  Update update = bed.train(1, 0);
+  Sum sum(bed.method().schema());
+  update.channels[0][1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(Sum::check(bed.method().schema(), update), RefusedUpdate);
+  EXPECT_EQ(sum.count(), 0u);
+}
+
+// State and client records through files in the middle of a run change nothing, bit for bit.
+TEST_P(Contract, ACheckpointInTheMiddleChangesNothing) {
+  const TempFolder folder;
+  TestBed straight(GetParam(), kFour, settings()), first(GetParam(), kFour, settings()), second(GetParam(), kFour, settings());
+  straight.rounds(4);
+  first.rounds(2);
+  first.state().write(real_files(), folder / "state");
+  second.state().restore(read_safetensors(folder / "state"), "state");
+  for (std::size_t client = 0; client < 4; ++client) {
+    if (auto record = first.store().load(client)) second.store().stage(client, std::move(*record));
+  }
+  second.store().commit(2);
+  second.round(3);
+  second.round(4);
+  EXPECT_TRUE(std::ranges::equal(second.theta(), straight.theta()));
+}
+
+TEST_P(Contract, TheSameSeedGivesTheSameBits) {
+  TestBed a(GetParam(), kFour, settings()), b(GetParam(), kFour, settings());
+  a.rounds(3);
+  b.rounds(3);
+  EXPECT_TRUE(std::ranges::equal(a.theta(), b.theta()));
+}
+
+TEST_P(Contract, DivergenceIsARefusalNotACrash) {
+  auto wild = settings();
+  wild["client.lr"] = 1e30;
+  wild["client.epochs"] = std::int64_t{20};
+  TestBed bed(GetParam(), kFour, wild);
+  const auto train_and_check = [&] {
+    for (std::size_t round = 1; round <= 20; ++round) {
+      const Update update = bed.train(round, 0);
+      Sum::check(bed.method().schema(), update);
+      Sum sum(bed.method().schema());
+      sum.add(update);
+      bed.serve(round, sum);
+    }
+  };
+  EXPECT_THROW(train_and_check(), RefusedUpdate);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryMethod, Contract, testing::ValuesIn(methods().names()),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace parley

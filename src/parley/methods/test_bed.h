@@ -1,0 +1,132 @@
+// A federation in a box for tests of methods: analytic models, no threads, no files.
+#pragma once
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "parley/methods/method.h"
+#include "parley/model/quadratic.h"
+
+namespace parley {
+
+class TestBed {
+ public:
+  // One client a row: ½ Σ_j h_j (θ_j − m_j)². `copies` of its row make a client's examples.
+  struct Quadratics {
+    std::vector<std::vector<float>> h, m;
+    std::vector<std::size_t> copies;
+  };
+
+  TestBed(const std::string& method, const Quadratics& problem, const std::map<std::string, Value>& settings = {},
+          bool uniform = false)
+      : uniform_(uniform) {
+    const auto methods = parley::methods();
+    const auto optimizers = parley::optimizers();
+    const auto steps = parley::server_steps();
+    const auto& entry = methods.at(method);
+    const auto setting = [&](const std::string& key, const std::string& fallback) {
+      const auto found = settings.find(key);
+      return found == settings.end() ? fallback : std::get<std::string>(found->second);
+    };
+    auto client = LocalOptions::declared();
+    client.push_back({"optimizer", std::string("sgd"), ""});
+    for (const auto& option : optimizers.at(setting("client.optimizer", "sgd")).about.options) client.push_back(option);
+    client_ = Options("client", client);
+    client_.set("batch", std::int64_t{0});
+    client_.set("shuffle", false);
+    server_ = Options("server", steps.at(setting("server.step", "replace")).about.options);
+    options_ = Options("method", entry.about.options);
+    for (const auto& [key, value] : settings) {
+      const std::string section = key.substr(0, key.find('.')), name = key.substr(key.find('.') + 1);
+      if (name == "step") continue;
+      (section == "client" ? client_ : section == "server" ? server_ : options_).set(name, value);
+    }
+    deal(problem);
+    const std::size_t d = problem.h[0].size();
+    model_ = native_models().at("quadratic").make.at("native")(
+        Options("model", native_models().at("quadratic").about.options),
+        {.input_shape = {static_cast<std::int64_t>(2 * d)}, .outputs = d, .loss = Loss::mse});
+    layout_ = std::make_shared<const Layout>(model_->layout());
+    local_ = LocalOptions(client_);
+    trainer_ = std::make_unique<LocalTrainer>(optimizers.at(client_.text("optimizer")).make(client_));
+    method_ = entry.make({.options = options_, .client = client_, .layout = layout_, .clients = rows_.size()});
+    step_ = steps.at(setting("server.step", "replace")).make(server_);
+    state_.add("theta", layout_, true, Flat(layout_->size(), 0.0f));
+    method_->start(state_);
+    for (const auto& slot : step_->slots()) state_.add(slot.name, layout_, false, Flat(layout_->size(), slot.initial));
+  }
+
+  const Method& method() const { return *method_; }
+  State& state() { return state_; }
+  ClientStore& store() { return store_; }
+  std::span<float> theta() { return state_.at("theta"); }
+  std::size_t clients() const { return rows_.size(); }
+
+  Update train(std::size_t round, std::size_t client) {
+    Update update;
+    update.shape(method_->schema());
+    update.client = client;
+    update.weight = uniform_ ? 1.0 : static_cast<double>(rows_[client].size());
+    const ClientTask task{.round = round,
+                          .client = client,
+                          .seed = 1,
+                          .broadcast = Broadcast(state_),
+                          .data = {.data = &data_, .rows = rows_[client]},
+                          .model = *model_,
+                          .trainer = *trainer_,
+                          .local = local_,
+                          .store = store_};
+    method_->client(task, update);
+    return update;
+  }
+
+  void serve(std::size_t round, Sum& sum) {
+    ServerTask task{.round = round, .clients = rows_.size(), .state = state_, .sum = sum, .step = *step_};
+    method_->server(task);
+    store_.commit(round);
+  }
+
+  void round(std::size_t number) {
+    Sum sum(method_->schema());
+    for (std::size_t client = 0; client < rows_.size(); ++client) {
+      const Update update = train(number, client);
+      Sum::check(method_->schema(), update);
+      sum.add(update);
+    }
+    serve(number, sum);
+  }
+
+  void rounds(std::size_t count) {
+    for (std::size_t r = 1; r <= count; ++r) round(r);
+  }
+
+ private:
+  void deal(const Quadratics& problem) {
+    std::vector<std::vector<float>> h, m;
+    for (std::size_t client = 0; client < problem.h.size(); ++client) {
+      auto& rows = rows_.emplace_back();
+      for (std::size_t copy = 0; copy < (problem.copies.empty() ? 1 : problem.copies[client]); ++copy) {
+        rows.push_back(static_cast<std::uint32_t>(h.size()));
+        h.push_back(problem.h[client]);
+        m.push_back(problem.m[client]);
+      }
+    }
+    data_ = quadratic_dataset(h, m);
+  }
+
+  bool uniform_;
+  Options client_, server_, options_;
+  Dataset data_;
+  std::vector<std::vector<std::uint32_t>> rows_;
+  std::unique_ptr<Model> model_;
+  std::shared_ptr<const Layout> layout_;
+  LocalOptions local_;
+  std::unique_ptr<LocalTrainer> trainer_;
+  std::unique_ptr<Method> method_;
+  std::unique_ptr<ServerStep> step_;
+  State state_;
+  ClientStore store_{ClientStore::Keep::memory, {}, real_files()};
+};
+
+}  // namespace parley

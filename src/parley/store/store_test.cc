@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+
+#include "parley/base/errors.h"
+#include "parley/base/temp_folder.h"
+#include "parley/store/client_store.h"
+#include "parley/store/run_folder.h"
+
+namespace parley {
+namespace {
+
+State one_number(float value) {
+  State state;
+  state.add("theta", std::make_shared<const Layout>(std::vector<LayoutEntry>{{"w", {1}}}), true, {value});
+  return state;
+}
+
+class ClientStores : public testing::TestWithParam<ClientStore::Keep> {
+ protected:
+  // As a new process would.
+  ClientStore& open(std::size_t round) {
+    store_.emplace(GetParam(), folder_ / "clients", real_files());
+    store_->open_at(round);
+    return *store_;
+  }
+  static ClientRecord record(float value) { return {{"c", Flat{value, 1.0f}}}; }
+  TempFolder folder_;
+  std::optional<ClientStore> store_;
+};
+
+TEST_P(ClientStores, StageCommitLoad) {
+  auto& store = open(0);
+  EXPECT_FALSE(store.load(7));
+  store.stage(7, record(1));
+  EXPECT_FALSE(store.load(7)) << "staged is not committed";
+  store.commit(1);
+  EXPECT_EQ(store.load(7), record(1));
+}
+
+TEST_P(ClientStores, DiscardForgetsWhatWasStaged) {
+  auto& store = open(0);
+  store.stage(7, record(1));
+  store.commit(1);
+  store.stage(7, record(2));
+  store.discard(7);
+  store.commit(2);
+  EXPECT_EQ(store.load(7), record(1));
+}
+
+// A kill after the records of round 3 were written, but before its checkpoint: round 2's must come back.
+TEST_P(ClientStores, ReopensAtTheCheckpointsRound) {
+  {
+    auto& store = open(0);
+    store.stage(1, record(1));
+    store.stage(2, record(10));
+    store.commit(1);
+    store.sweep();
+    store.stage(1, record(2));
+    store.commit(2);
+    store.sweep();
+    store.stage(1, record(3));
+    store.stage(3, record(30));
+    store.commit(3);
+    store.stage(2, record(99));  // staged, never committed
+  }
+  auto& store = open(2);
+  EXPECT_EQ(store.load(1), record(2));
+  EXPECT_EQ(store.load(2), record(10));
+  EXPECT_FALSE(store.load(3));
+}
+
+TEST_P(ClientStores, ADamagedRecordIsRefused) {
+  {
+    auto& store = open(0);
+    store.stage(1, record(1));
+    store.commit(1);
+  }
+  real_files().replace(folder_ / "clients" / "1.1.safetensors", "rubbish");
+  EXPECT_THROW(open(1).load(1), InputError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Keep, ClientStores, testing::Values(ClientStore::Keep::memory, ClientStore::Keep::disk),
+                         [](const auto& test) { return test.param == ClientStore::Keep::disk ? "disk" : "memory"; });
+
+TEST(RunFolder, ResumesAtTheLastCheckpoint) {
+  const TempFolder temp;
+  {
+    RunFolder folder(temp / "run", real_files());
+    folder.begin("config", {{"state", "running"}}, 0);
+    folder.append_metrics({{"round", 1}});
+    folder.write_checkpoint(1, one_number(1.5f), {{"seconds", 2.0}});
+    folder.append_metrics({{"round", 2}});  // killed before the checkpoint of round 2
+  }
+  RunFolder folder(temp / "run", real_files());
+  State state = one_number(0.0f);
+  const auto resumed = folder.resume(state);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->round, 1u);
+  EXPECT_EQ(resumed->progress["seconds"], 2.0);
+  EXPECT_EQ(state.at("theta")[0], 1.5f);
+  folder.begin("config", {{"state", "running"}}, resumed->round);
+  EXPECT_EQ(folder.metrics().size(), 1u);
+}
+
+TEST(RunFolder, ADamagedCheckpointIsRefusedAndNothingChanges) {
+  const TempFolder temp;
+  RunFolder folder(temp / "run", real_files());
+  folder.begin("config", {{"state", "running"}}, 0);
+  folder.write_checkpoint(1, one_number(1.5f), {});
+  const auto file = temp / "run" / "checkpoint" / "state.1.safetensors";
+  std::string bytes = read_file(file);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  real_files().replace(file, bytes);
+  State state = one_number(0.0f);
+  try {
+    folder.resume(state);
+    FAIL() << "expected InputError";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("state.1.safetensors: its fingerprint does not match"), std::string::npos);
+  }
+  EXPECT_EQ(state.at("theta")[0], 0.0f);
+  real_files().replace(temp / "run" / "checkpoint" / "checkpoint.json", "{");
+  EXPECT_THROW(folder.resume(state), InputError);
+}
+
+TEST(RunFolder, AFullDiskLeavesTheOldCheckpoint) {
+  const TempFolder temp;
+  RunFolder(temp / "run", real_files()).begin("config", {{"state", "running"}}, 0);
+  RunFolder(temp / "run", real_files()).write_checkpoint(1, one_number(1.5f), {});
+  LimitedFiles full(10);
+  RunFolder folder(temp / "run", full);
+  EXPECT_THROW(folder.write_checkpoint(2, one_number(9.0f), {}), RunError);
+  State state = one_number(0.0f);
+  EXPECT_EQ(folder.resume(state)->round, 1u);
+  EXPECT_EQ(state.at("theta")[0], 1.5f);
+}
+
+}  // namespace
+}  // namespace parley
