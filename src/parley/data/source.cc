@@ -122,8 +122,10 @@ std::vector<Option> common_data_options() {
 TrainTest load_data(const DatasetRegistry& registry, const Options& options, const DataRoots& roots) {
   const auto& entry = registry.at(options.text("name"));
   TrainTest loaded = entry.make(options, roots);
-  Dataset train = *loaded.train, test = *loaded.test;
-  loaded = {};
+  Dataset train = *loaded.train;
+  loaded.train.reset();  // two copies of everything would be the peak of the whole run
+  Dataset test = *loaded.test;
+  loaded.test.reset();
   train.name = test.name = entry.about.name;
   give_users(options, roots, train, test);
   check_one(train, "training");
