@@ -26,4 +26,12 @@ using DatasetRegistry = Registry<LoadData>;
 // Every data set and file format, in one list.
 DatasetRegistry datasets();
 
+// The keys of [data] that every data set has: name, root, normalize, users, test_users, limit, test_limit.
+std::vector<Option> common_data_options();
+
+// The one way in: finds the entry by data.name, loads it, gives it the owners of data.users, cuts it to data.limit,
+// sets the transform of data.normalize and checks the whole. `options` holds the common keys and the entry's own.
+// Throws InputError; what it returns is sound: labels in range, finite values, train and test alike.
+TrainTest load_data(const DatasetRegistry& registry, const Options& options, const DataRoots& roots);
+
 }  // namespace parley

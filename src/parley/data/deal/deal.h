@@ -1,0 +1,47 @@
+// What the kinds of partition share. Each kind is one function; partitions() lists them with their options.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parley/data/partition.h"
+
+namespace parley::deal {
+
+using Rows = std::vector<std::uint32_t>;
+
+// partition.clients; throws InputError unless it is at least 1.
+std::size_t client_count(const Options& options);
+
+// All rows of the data set, shuffled.
+Rows shuffled_rows(const Dataset& data, Stream& stream);
+// The rows of each class, each list shuffled; throws InputError when the data set has no labels.
+std::vector<Rows> class_pools(const Dataset& data, const char* kind, Stream& stream);
+
+// Deals `rows` in one go: client k gets a run of about shares[k] / Σ shares of them, and every row is dealt. Appends.
+void deal_by_shares(std::span<const std::uint32_t> rows, std::span<const double> shares,
+                    std::vector<Rows>& clients);
+// The same with equal shares.
+void deal_equally(std::span<const std::uint32_t> rows, std::vector<Rows>& clients);
+
+// Clients of equal size take one row after the other, in turn, without replacement: client k from class c with
+// probability mixes[k][c] among the classes that still have rows, so a shortage is spread over all. Every row is dealt.
+std::vector<Rows> deal_by_mix(std::vector<Rows> pools, const std::vector<std::vector<double>>& mixes, Stream& stream);
+
+// Rows in rising order, so that a partition does not depend on the order in which it was dealt.
+Partition finish(std::vector<Rows> clients);
+
+Partition iid(const Dataset& data, const Options& options, Stream& stream);
+Partition lognormal(const Dataset& data, const Options& options, Stream& stream);
+Partition permuted(const Dataset& data, const Options& options, Stream& stream);
+Partition by_user(const Dataset& data, const Options& options, Stream& stream);
+Partition dirichlet(const Dataset& data, const Options& options, Stream& stream);
+Partition dirichlet_client(const Dataset& data, const Options& options, Stream& stream);
+Partition shards(const Dataset& data, const Options& options, Stream& stream);
+Partition single_class(const Dataset& data, const Options& options, Stream& stream);
+Partition mixed_class(const Dataset& data, const Options& options, Stream& stream);
+Partition eta_skew(const Dataset& data, const Options& options, Stream& stream);
+Partition from_file(const Dataset& data, const Options& options, Stream& stream);
+
+}  // namespace parley::deal

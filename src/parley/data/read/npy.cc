@@ -1,0 +1,141 @@
+#include "parley/data/read/npy.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstring>
+
+#include "parley/base/errors.h"
+#include "parley/data/read/bytes.h"
+#include "parley/tensor/layout.h"
+
+namespace parley {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "values are copied as they lie in the file");
+
+struct Header {
+  std::string dtype;
+  bool fortran = false;
+  std::vector<std::int64_t> shape;
+  std::size_t data_begin = 0;
+};
+
+[[noreturn]] void refuse_header(const std::string& name, std::string_view what) {
+  fail("{}: the npy header is damaged: {}; save the array again with numpy.save", name, what);
+}
+
+// The text after 'key': in the header's Python dict.
+std::string_view value_of(std::string_view dict, std::string_view key, const std::string& name) {
+  for (const char quote : {'\'', '"'}) {
+    const std::string quoted = fmt::format("{}{}{}", quote, key, quote);
+    const std::size_t at = dict.find(quoted);
+    if (at == std::string_view::npos) continue;
+    std::string_view rest = dict.substr(at + quoted.size());
+    const std::size_t begin = rest.find_first_not_of(": ");
+    if (begin != std::string_view::npos) return rest.substr(begin);
+  }
+  refuse_header(name, fmt::format("no '{}'", key));
+}
+
+std::vector<std::int64_t> parse_shape(std::string_view text, const std::string& name) {
+  const std::size_t close = text.find(')');
+  if (text.empty() || text[0] != '(' || close == std::string_view::npos) {
+    refuse_header(name, "the shape is no tuple");
+  }
+  std::vector<std::int64_t> shape;
+  text = text.substr(1, close - 1);
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    std::string_view item = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const std::size_t first = item.find_first_not_of(' ');
+    if (first == std::string_view::npos) continue;
+    item = item.substr(first, item.find_last_not_of(" L") - first + 1);
+    std::int64_t extent = -1;
+    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), extent);
+    if (error != std::errc{} || end != item.data() + item.size() || extent < 0) {
+      refuse_header(name, fmt::format("'{}' is no extent", item));
+    }
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+Header parse_header(std::string_view bytes, const std::string& name) {
+  if (!bytes.starts_with("\x93NUMPY") || bytes.size() < 10) {
+    fail("{}: expected an npy file (it begins with \\x93NUMPY); save the array with numpy.save", name);
+  }
+  const auto version = static_cast<unsigned char>(bytes[6]);
+  if (version < 1 || version > 3) {
+    fail("{}: npy version {} is not known; expected 1, 2 or 3", name, version);
+  }
+  const std::size_t width = version == 1 ? 2 : 4;
+  const std::size_t begin = 8 + width;
+  if (bytes.size() < begin) refuse_header(name, "it ends in the middle");
+  const std::size_t length = little_endian(bytes, 8, width);
+  if (length > bytes.size() - begin) refuse_header(name, "it is longer than the file");
+  const std::string_view dict = bytes.substr(begin, length);
+
+  Header header{.data_begin = begin + length};
+  const std::string_view dtype = value_of(dict, "descr", name);
+  const std::size_t close = dtype.empty() ? std::string_view::npos : dtype.find(dtype[0], 1);
+  if (close == std::string_view::npos || (dtype[0] != '\'' && dtype[0] != '"')) {
+    fail("{}: expected a plain dtype, found a record; save one array a file", name);
+  }
+  header.dtype = dtype.substr(1, close - 1);
+  header.fortran = value_of(dict, "fortran_order", name).starts_with("True");
+  header.shape = parse_shape(value_of(dict, "shape", name), name);
+  return header;
+}
+
+// Values of type From, as the type To.
+template <class From, class To>
+std::vector<To> values_as(std::string_view bytes, std::size_t count, const std::string& name) {
+  std::size_t expected = 0;
+  if (__builtin_mul_overflow(count, sizeof(From), &expected) || expected != bytes.size()) {
+    fail("{}: {}: expected {} values of {} bytes, found {} bytes; save the array again", name,
+         bytes.size() < expected ? "truncated" : "wrong length", count, sizeof(From), bytes.size());
+  }
+  std::vector<To> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
+    values[i] = static_cast<To>(value);
+  }
+  return values;
+}
+
+}  // namespace
+
+NpyArray parse_npy(std::string_view bytes, const std::string& name) {
+  const Header header = parse_header(bytes, name);
+  const std::string& dtype = header.dtype;
+  const std::size_t count = checked_product(header.shape, name);
+  const std::string_view raw = bytes.substr(header.data_begin);
+  if (header.fortran && header.shape.size() > 1) {
+    fail("{}: Fortran order; expected C order: save numpy.ascontiguousarray(x)", name);
+  }
+  NpyArray array{.shape = header.shape};
+  if (dtype == "|u1" || dtype == "u1") {
+    array.values = values_as<std::uint8_t, std::uint8_t>(raw, count, name);
+  } else if (dtype == "<f4") {
+    array.values = values_as<float, float>(raw, count, name);
+  } else if (dtype == "<f8") {
+    array.values = values_as<double, float>(raw, count, name);
+  } else if (dtype == "<i4") {
+    array.values = values_as<std::int32_t, std::int64_t>(raw, count, name);
+  } else if (dtype == "<i8") {
+    array.values = values_as<std::int64_t, std::int64_t>(raw, count, name);
+  } else {
+    fail("{}: dtype '{}' is not read; expected |u1, <f4, <f8, <i4 or <i8: convert with x.astype", name,
+         dtype);
+  }
+  return array;
+}
+
+NpyArray read_npy(const std::filesystem::path& path) {
+  return parse_npy(read_unpacked(path), path.string());
+}
+
+}  // namespace parley

@@ -1,0 +1,61 @@
+// For tests: a folder that vanishes, and refusals with their messages.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+
+class TestFolder {
+ public:
+  TestFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "parley-data-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~TestFolder() { std::filesystem::remove_all(path_); }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path write(const std::string& name, std::string_view bytes) const {
+    const auto file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return file;
+  }
+  // As gzip; `name` should end in .gz.
+  std::filesystem::path write_gz(const std::string& name, std::string_view bytes) const {
+    const auto file = write(name, "");
+    const gzFile out = gzopen(file.c_str(), "wb1");
+    gzwrite(out, bytes.data(), static_cast<unsigned>(bytes.size()));
+    gzclose(out);
+    return file;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The call must throw Kind with every one of the pieces in its one-line message.
+template <class Kind = InputError, class Call>
+void expect_refusal(Call call, std::initializer_list<std::string_view> pieces) {
+  try {
+    call();
+    ADD_FAILURE() << "not refused; expected a message with '" << *pieces.begin() << "'";
+  } catch (const Kind& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    for (const auto piece : pieces) EXPECT_NE(message.find(piece), std::string::npos) << message << " lacks " << piece;
+  }
+}
+
+}  // namespace parley
