@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cmath>
 
+#include "parley/model/blas.h"
 #include "parley/model/losses.h"
 #include "parley/tensor/flat.h"
 
@@ -157,16 +158,9 @@ void Mlp::reserve(std::size_t rows) {
   capacity_ = rows;
 }
 
-// Two decisions from each 64 random bits; the threshold is exact to 2^-32.
 void Mlp::drop_out(std::size_t layer, std::size_t count) {
-  const auto threshold = static_cast<std::uint64_t>(plan_.dropout * 0x1.0p32);
-  const auto scale = static_cast<float>(1.0 / (1.0 - plan_.dropout));
-  float* mask = masks_[layer].data();
-  for (std::size_t i = 0; i < count; i += 2) {
-    const std::uint64_t bits = noise_.bits();
-    mask[i] = (bits & 0xffffffffu) >= threshold ? scale : 0.0f;
-    if (i + 1 < count) mask[i + 1] = (bits >> 32) >= threshold ? scale : 0.0f;
-  }
+  draw_dropout(noise_, plan_.dropout, std::span(masks_[layer]).first(count));
+  const float* mask = masks_[layer].data();
   float* activation = activations_[layer].data();
   for (std::size_t i = 0; i < count; ++i) activation[i] *= mask[i];
 }
@@ -240,6 +234,17 @@ MlpPlan plan_without_hidden(const Task& task, Loss loss) {
 }
 
 }  // namespace
+
+// Two decisions from each 64 random bits; the threshold is exact to 2^-32.
+void draw_dropout(Stream& noise, double dropout, std::span<float> mask) {
+  const auto threshold = static_cast<std::uint64_t>(dropout * 0x1.0p32);
+  const auto scale = static_cast<float>(1.0 / (1.0 - dropout));
+  for (std::size_t i = 0; i < mask.size(); i += 2) {
+    const std::uint64_t bits = noise.bits();
+    mask[i] = (bits & 0xffffffffu) >= threshold ? scale : 0.0f;
+    if (i + 1 < mask.size()) mask[i + 1] = (bits >> 32) >= threshold ? scale : 0.0f;
+  }
+}
 
 Layout MlpPlan::layout() const {
   std::vector<LayoutEntry> entries;
