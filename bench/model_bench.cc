@@ -1,4 +1,5 @@
-// One training step (forward and backward, no optimiser) of each model, native against LibTorch, on one thread.
+// One training step (forward and backward, no optimiser) of each model, native against LibTorch, on
+// one thread.
 #include <benchmark/benchmark.h>
 
 #include "parley/model/gradient_check.h"

@@ -240,8 +240,10 @@ std::unique_ptr<Model> make_script(const Options& options, const Task& task) {
       return is_trainable(slot.entry.role) && slot.tensor().requires_grad();
     };
     if (std::none_of(slots.begin(), slots.end(), trains)) {
-      fail("model.path: {}: no parameters to train; export the module without torch.jit.freeze",
-           path);
+      fail(
+          "model.path: {}: no parameters that require gradients; export it without "
+          "torch.jit.freeze and unfrozen",
+          path);
     }
     return std::make_unique<ScriptModel>(path, std::move(module), std::move(slots), task);
   });

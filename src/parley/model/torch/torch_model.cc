@@ -42,14 +42,17 @@ std::span<float> TorchModel::gradients() {
   return {gradients_.data_ptr<float>(), layout_.size()};
 }
 
+// variable_data() gives the view its own version counter; otherwise autograd would take a write to
+// a running mean for a change of every other tensor.
 torch::Tensor TorchModel::view_of(const torch::Tensor& flat, const LayoutEntry& entry) {
   return flat
       .narrow(0, static_cast<std::int64_t>(entry.offset), static_cast<std::int64_t>(entry.size))
-      .view(entry.shape);
+      .view(entry.shape)
+      .variable_data();
 }
 
 torch::Tensor TorchModel::leaf(const LayoutEntry& entry) const {
-  auto tensor = weights_of(entry).detach().set_requires_grad(true);
+  auto tensor = weights_of(entry).set_requires_grad(true);
   tensor.mutable_grad() = gradient_of(entry);
   return tensor;
 }
@@ -73,7 +76,7 @@ torch::Tensor TorchModel::checked_forward(const torch::Tensor& inputs, bool trai
                                            static_cast<std::int64_t>(task_.outputs)};
   if (outputs.sizes() != expected || outputs.scalar_type() != torch::kFloat32) {
     fail(
-        "{}: it gives {} {} for a batch of {}, but the data asks for float {}: make its last layer "
+        "{}: it gives {} {} for a batch of {}, but the data asks for Float {}: make its last layer "
         "{} wide",
         describe(), c10::toString(outputs.scalar_type()),
         describe_shape({outputs.sizes().begin(), outputs.sizes().end()}), inputs.size(0),
