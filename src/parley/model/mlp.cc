@@ -106,8 +106,8 @@ class Mlp final : public Model {
         layout_(plan_.layout()),
         parameters_(layout_.size()),
         gradients_(layout_.size()),
-        activations_(plan_.layers()),
-        masks_(plan_.layers()) {
+        activations_(plan_.layers() - 1),
+        masks_(plan_.layers() - 1) {
     use_one_blas_thread();
   }
 
@@ -138,8 +138,8 @@ class Mlp final : public Model {
   Layout layout_;
   Flat parameters_;
   Flat gradients_;
-  std::vector<Flat> activations_;  // of layer l: the hidden ones, and in backward() the outputs
-  std::vector<Flat> masks_;        // of hidden layers, with dropout
+  std::vector<Flat> activations_;  // of the hidden layers, behind dropout
+  std::vector<Flat> masks_;        // their dropout
   Flat delta_, next_delta_;        // gradients at the activations, while going back
   std::size_t capacity_ = 0;       // rows the buffers hold
   Stream noise_{0, "dropout"};
@@ -147,13 +147,11 @@ class Mlp final : public Model {
 
 void Mlp::reserve(std::size_t rows) {
   if (rows <= capacity_) return;
-  std::size_t widest = 0;
-  for (std::size_t l = 0; l < plan_.layers(); ++l) {
-    const std::size_t width = plan_.widths[l + 1];
-    activations_[l].resize(rows * width);
-    if (plan_.dropout > 0.0) masks_[l].resize(rows * width);
-    widest = std::max(widest, width);
+  for (std::size_t l = 0; l < activations_.size(); ++l) {
+    activations_[l].resize(rows * plan_.widths[l + 1]);
+    if (plan_.dropout > 0.0) masks_[l].resize(rows * plan_.widths[l + 1]);
   }
+  const auto widest = *std::max_element(plan_.widths.begin() + 1, plan_.widths.end());
   delta_.resize(rows * widest);
   next_delta_.resize(rows * widest);
   capacity_ = rows;

@@ -139,7 +139,14 @@ class ScriptModel final : public TorchModel {
       }
     }
     load_buffers();
+    const std::vector<float> initial(parameters().begin(), parameters().end());
     check_fit();
+    if (!std::equal(initial.begin(), initial.end(), parameters().begin())) {
+      fail(
+          "{}: it changes its buffers in evaluation mode too, as if traced in training mode; "
+          "export it by torch.jit.script",
+          describe());
+    }
   }
 
   void reseed(const Stream& noise) override {
@@ -212,20 +219,12 @@ class ScriptModel final : public TorchModel {
 };
 
 Module load(const std::string& path) {
-  if (path.empty()) {
-    fail(
-        "model.path: 'torchscript' needs a file saved in Python by "
-        "torch.jit.script(net).save(\"net.pt\")");
-  }
+  const std::string how = "torch.jit.script(net).save(\"net.pt\")";
+  if (path.empty()) fail("model.path: 'torchscript' needs a file saved in Python by {}", how);
   if (!std::filesystem::is_regular_file(path)) fail("model.path: {}: no such file", path);
-  try {
-    return torch::jit::load(path);
-  } catch (const std::exception& error) {
-    fail(
-        "model.path: {}: not a TorchScript file; export it in Python by "
-        "torch.jit.script(net).save(\"net.pt\") ({})",
-        path, essence(error.what()));
-  }
+  return guarded<InputError>(
+      fmt::format("model.path: {}: not a TorchScript file; save it in Python by {}", path, how),
+      [&] { return torch::jit::load(path); });
 }
 
 }  // namespace

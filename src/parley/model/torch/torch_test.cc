@@ -320,8 +320,47 @@ TEST_F(Script, RepeatsItsBitsHoweverOftenItHasRun) {
 TEST_F(Script, RefusesWhatIsNoTorchScript) {
   EXPECT_EQ(refusal([&] { load(); }), "model.path: " + path() + ": no such file");
   std::ofstream(path()) << "not a network";
-  EXPECT_NE(refusal([&] { load(); }).find("not a TorchScript file; export it"), std::string::npos);
+  EXPECT_NE(refusal([&] { load(); }).find("not a TorchScript file; save it"), std::string::npos);
   EXPECT_NE(refusal([&] { make("torchscript", "auto", task_); }).find("needs a file saved"),
+            std::string::npos);
+}
+
+TEST_F(Script, KnowsTiedWeightsAsOne) {
+  torch::jit::Module net("Net");
+  const auto tied = torch::eye(4).requires_grad_();
+  net.register_parameter("first", tied, false);
+  net.register_parameter("second", tied, false);
+  net.define(
+      "def forward(self, x):\n  return torch.linear(torch.linear(x, self.first), self.second)\n");
+  net.save(path());
+  const Task task{.input_shape = {4}, .outputs = 4};
+  const auto model = load(task);
+  EXPECT_EQ(model->layout().describe(), "first [4, 4]");
+  EXPECT_LT(gradient_error(*model, RandomBatch(9, task).get(), 4e-3), 1e-3);
+}
+
+TEST_F(Script, RefusesParametersItCannotTrain) {
+  torch::jit::Module net("Net");
+  net.register_parameter("w", torch::ones({4, 6}, torch::kDouble).requires_grad_(), false);
+  net.define("def forward(self, x):\n  return torch.linear(x, self.w)\n");
+  net.save(path());
+  EXPECT_EQ(refusal([&] { load(); }),
+            "model.path: " + path() +
+                ": 'w' is of type Double, expected Float: export the module after net.float()");
+  torch::jit::Module frozen("Net");
+  frozen.define("def forward(self, x):\n  return x[:, 0:4]\n");
+  frozen.save(path());
+  EXPECT_NE(refusal([&] { load(); }).find("no parameters that require gradients"),
+            std::string::npos);
+}
+
+TEST_F(Script, RefusesAModuleThatLearnsWhileItIsEvaluated) {
+  torch::jit::Module net("Net");
+  net.register_parameter("w", torch::ones({4, 6}).requires_grad_(), false);
+  net.register_buffer("calls", torch::zeros({1}));
+  net.define("def forward(self, x):\n  self.calls.add_(1)\n  return torch.linear(x, self.w)\n");
+  net.save(path());
+  EXPECT_NE(refusal([&] { load(); }).find("changes its buffers in evaluation mode"),
             std::string::npos);
 }
 
