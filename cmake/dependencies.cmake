@@ -28,11 +28,14 @@ add_library(parley_flags INTERFACE)
 target_include_directories(parley_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(parley_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -Werror
                                               -fno-math-errno -fno-trapping-math)
-if(PARLEY_NATIVE)
-  target_compile_options(parley_flags INTERFACE -march=native -mprefer-vector-width=512)
-endif()
 if(PARLEY_SANITIZE)
   target_compile_options(parley_flags INTERFACE -fsanitize=${PARLEY_SANITIZE} -fno-omit-frame-pointer
                                                 -fno-sanitize-recover=all)
   target_link_options(parley_flags INTERFACE -fsanitize=${PARLEY_SANITIZE})
+endif()
+
+# The instruction set; each room takes it for itself alone, because LibTorch's headers must not see it (model/torch).
+add_library(parley_arch INTERFACE)
+if(PARLEY_NATIVE)
+  target_compile_options(parley_arch INTERFACE -march=native -mprefer-vector-width=512)
 endif()

@@ -28,6 +28,10 @@ struct MlpPlan {
   Layout layout() const;
 };
 
+// Fills a mask with 0 (probability `dropout`) and 1/(1 − dropout). Every backend draws by this, so
+// all see one noise.
+void draw_dropout(Stream& noise, double dropout, std::span<float> mask);
+
 MlpPlan plan_mlp(const Options& options, const Task& task);
 std::unique_ptr<Model> make_native_mlp(const MlpPlan& plan);
 

@@ -44,6 +44,8 @@ class Model {
   virtual void reseed(const Stream& /*noise*/) {}
   // True when two instances must not train at the same time (they share a generator); the engine then uses one worker.
   virtual bool exclusive() const { return false; }
+  // True when a new instance's parameters() already hold the initial weights; initialise() must then not be called.
+  virtual bool pretrained() const { return false; }
 };
 
 // What the data asks of a model.

@@ -1,0 +1,62 @@
+// One training step (forward and backward, no optimiser) of each model, native against LibTorch, on
+// one thread.
+#include <benchmark/benchmark.h>
+
+#include "parley/model/gradient_check.h"
+#include "parley/model/model.h"
+#ifdef PARLEY_TORCH
+#include "parley/model/torch/torch_models.h"
+#endif
+
+namespace parley {
+namespace {
+
+const ModelRegistry& registry() {
+  static const ModelRegistry models = [] {
+    auto all = native_models();
+#ifdef PARLEY_TORCH
+    add_torch_models(all);
+#endif
+    return all;
+  }();
+  return models;
+}
+
+std::unique_ptr<Model> make(const std::string& name, const std::string& backend,
+                            std::vector<std::int64_t> hidden, const std::string& activation) {
+  const auto& entry = registry().at(name);
+  Options options("model", entry.about.options);
+  options.set("hidden", std::move(hidden));
+  options.set("activation", activation);
+  const Task task{.input_shape = {1, 28, 28}, .outputs = 10};
+  auto model = choose_backend(entry, backend)(options, task);
+  testing::initialise(*model);
+  return model;
+}
+
+void step(benchmark::State& state, const std::string& name, const std::string& backend,
+          std::size_t rows, std::vector<std::int64_t> hidden = {},
+          const std::string& activation = "relu") {
+  const auto model = make(name, backend, std::move(hidden), activation);
+  const testing::RandomBatch batch(rows, {.input_shape = {1, 28, 28}, .outputs = 10});
+  for (auto _ : state) benchmark::DoNotOptimize(model->backward(batch.get()));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(rows));
+}
+
+BENCHMARK_CAPTURE(step, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
+BENCHMARK_CAPTURE(step, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100});
+BENCHMARK_CAPTURE(step, mlp_200_200_b10_native, "mlp", "native", 10, {200, 200});
+BENCHMARK_CAPTURE(step, mlp_500_300_b32_native_tanh, "mlp", "native", 32, {500, 300}, "tanh");
+BENCHMARK_CAPTURE(step, mlp_500_300_b32_native_sigmoid, "mlp", "native", 32, {500, 300}, "sigmoid");
+#ifdef PARLEY_TORCH
+BENCHMARK_CAPTURE(step, mlp_500_300_b32_torch, "mlp", "torch", 32, {500, 300});
+BENCHMARK_CAPTURE(step, mlp_100_100_b20_torch, "mlp", "torch", 20, {100, 100});
+BENCHMARK_CAPTURE(step, mlp_200_200_b10_torch, "mlp", "torch", 10, {200, 200});
+BENCHMARK_CAPTURE(step, mlp_500_300_b32_torch_tanh, "mlp", "torch", 32, {500, 300}, "tanh");
+BENCHMARK_CAPTURE(step, cnn_mnist_b10_torch, "cnn_mnist", "torch", 10);
+#endif
+
+}  // namespace
+}  // namespace parley
+
+BENCHMARK_MAIN();

@@ -1,0 +1,251 @@
+#include "parley/model/torch/script.h"
+
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/script.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include "parley/model/torch/guard.h"
+#include "parley/model/torch/torch_model.h"
+
+namespace parley {
+namespace {
+
+using torch::jit::Module;
+
+// A parameter or buffer, and where the module keeps it. A script may put a new tensor into its
+// attribute, so a buffer is always looked up, never remembered.
+struct Slot {
+  LayoutEntry entry;
+  Module owner;
+  std::string attribute;
+
+  torch::Tensor tensor() const { return owner.attr(attribute).toTensor(); }
+};
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+bool is_norm(const Module& owner) {
+  const auto name = owner.type()->name();
+  return owner.hasattr("running_mean") || (name && name->name().find("Norm") != std::string::npos);
+}
+
+Role parameter_role(const Module& owner, const std::string& attribute) {
+  const bool bias = ends_with(attribute, "bias");
+  if (is_norm(owner)) return bias ? Role::norm_shift : Role::norm_scale;
+  return bias ? Role::bias : Role::weight;
+}
+
+// What is measured but not known by name is averaged like a mean.
+Role buffer_role(const torch::Tensor& buffer, const std::string& attribute) {
+  if (!buffer.is_floating_point()) return Role::counter;
+  return ends_with(attribute, "running_var") ? Role::running_var : Role::running_mean;
+}
+
+bool has_dtype(const torch::Tensor& tensor, bool buffer) {
+  return tensor.scalar_type() == torch::kFloat32 ||
+         (buffer && tensor.scalar_type() == torch::kInt64);
+}
+
+class SlotFinder {
+ public:
+  explicit SlotFinder(std::string path) : path_(std::move(path)) {}
+
+  std::vector<Slot> find(const Module& module) {
+    for (const auto& [prefix, owner] : module.named_modules()) {
+      for (const auto& [name, tensor] : owner.named_parameters(false)) {
+        add(prefix, owner, name, tensor, parameter_role(owner, name));
+      }
+      for (const auto& [name, tensor] : owner.named_buffers(false)) {
+        // Masks and the like are constants of the script, the same in every instance.
+        if (tensor.scalar_type() == torch::kBool) continue;
+        add(prefix, owner, name, tensor, buffer_role(tensor, name));
+      }
+    }
+    return std::move(slots_);
+  }
+
+ private:
+  void add(const std::string& prefix, const Module& owner, const std::string& attribute,
+           const torch::Tensor& tensor, Role role) {
+    // Tied weights are one tensor under several names; the first one stands for all.
+    if (!seen_.insert(tensor.unsafeGetTensorImpl()).second) return;
+    const std::string name = prefix.empty() ? attribute : prefix + "." + attribute;
+    if (!has_dtype(tensor, !is_trainable(role))) {
+      fail(
+          "model.path: {}: '{}' is of type {}, expected Float: export the module after net.float()",
+          path_, name, c10::toString(tensor.scalar_type()));
+    }
+    slots_.push_back(
+        {{.name = name, .shape = tensor.sizes().vec(), .role = role}, owner, attribute});
+  }
+
+  std::string path_;
+  std::vector<Slot> slots_;
+  std::set<const void*> seen_;
+};
+
+Layout layout_of(const std::vector<Slot>& slots) {
+  std::vector<LayoutEntry> entries;
+  for (const auto& slot : slots) entries.push_back(slot.entry);
+  return Layout(std::move(entries));
+}
+
+bool draws_random_numbers(const torch::jit::Block* block) {
+  static constexpr std::array<std::string_view, 10> kSigns{
+      "dropout", "rand",  "bernoulli",    "multinomial",  "poisson",
+      "uniform", "rrelu", "exponential_", "aten::normal", "gamma"};
+  for (const auto* node : block->nodes()) {
+    const std::string_view kind = node->kind().toQualString();
+    if (kind.starts_with("aten::") && std::any_of(kSigns.begin(), kSigns.end(), [&](auto sign) {
+          return kind.find(sign) != std::string_view::npos;
+        })) {
+      return true;
+    }
+    for (const auto* inner : node->blocks()) {
+      if (draws_random_numbers(inner)) return true;
+    }
+  }
+  return false;
+}
+
+bool draws_random_numbers(const Module& module) {
+  const auto graph = module.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  return draws_random_numbers(graph->block());
+}
+
+class ScriptModel final : public TorchModel {
+ public:
+  ScriptModel(std::string path, Module module, std::vector<Slot> slots, const Task& task)
+      : TorchModel(layout_of(slots), task),
+        path_(std::move(path)),
+        module_(std::move(module)),
+        random_(draws_random_numbers(module_)) {
+    module_.train();
+    for (auto& slot : slots) {
+      slot.entry = *layout().find(slot.entry.name);
+      if (is_trainable(slot.entry.role)) {
+        bind_parameter(slot);
+      } else {
+        buffers_.push_back(std::move(slot));
+        store(buffers_.back());
+      }
+    }
+    load_buffers();
+    const std::vector<float> initial(parameters().begin(), parameters().end());
+    check_fit();
+    if (!std::equal(initial.begin(), initial.end(), parameters().begin())) {
+      fail(
+          "{}: it changes its buffers in evaluation mode too, as if traced in training mode; "
+          "export it by torch.jit.script",
+          describe());
+    }
+  }
+
+  void reseed(const Stream& noise) override {
+    if (random_) torch::manual_seed(Stream(noise).bits());
+  }
+  bool exclusive() const override { return random_; }
+  bool pretrained() const override { return true; }
+
+ protected:
+  std::string describe() const override { return "model.path: " + path_; }
+
+  torch::Tensor forward(const torch::Tensor& inputs, bool training) override {
+    // The optimising executor first observes, then rewrites the graph: the same step could round
+    // differently by how often an instance has run. Plain interpretation runs the operators as
+    // eager PyTorch does.
+    const torch::jit::GraphOptimizerEnabledGuard plain(false);
+    if (training_ != training) module_.train(training_ = training);
+    load_buffers();
+    const auto outputs = module_.forward({inputs});
+    if (training) {
+      for (const auto& slot : buffers_) store(slot);
+    }
+    if (!outputs.isTensor()) {
+      fail("{}: it gives a {}, expected one tensor [batch, outputs]", describe(),
+           outputs.tagKind());
+    }
+    return outputs.toTensor();
+  }
+
+ private:
+  void bind_parameter(const Slot& slot) {
+    const torch::NoGradGuard no_grad;
+    auto parameter = slot.tensor();
+    auto view = weights_of(slot.entry);
+    view.copy_(parameter);
+    parameter.set_data(view);
+    if (parameter.requires_grad()) parameter.mutable_grad() = gradient_of(slot.entry);
+  }
+
+  bool in_place(const torch::Tensor& buffer, const LayoutEntry& entry) {
+    return buffer.data_ptr() == parameters().data() + entry.offset;
+  }
+
+  // From the flat weights into the module: float buffers become views, whole numbers are converted.
+  void load_buffers() {
+    const torch::NoGradGuard no_grad;
+    for (auto& slot : buffers_) {
+      auto buffer = slot.tensor();
+      if (buffer.scalar_type() != torch::kFloat32) {
+        slot.owner.setattr(slot.attribute,
+                           torch::round(weights_of(slot.entry)).to(buffer.scalar_type()));
+      } else if (!in_place(buffer, slot.entry)) {
+        slot.owner.setattr(slot.attribute, weights_of(slot.entry));
+      }
+    }
+  }
+
+  // Back, where the module did not write into the view itself.
+  void store(const Slot& slot) {
+    const torch::NoGradGuard no_grad;
+    const auto buffer = slot.tensor();
+    if (!in_place(buffer, slot.entry)) weights_of(slot.entry).copy_(buffer.detach());
+  }
+
+  std::string path_;
+  Module module_;
+  std::vector<Slot> buffers_;
+  bool random_;
+  bool training_ = true;
+};
+
+Module load(const std::string& path) {
+  const std::string how = "torch.jit.script(net).save(\"net.pt\")";
+  if (path.empty()) fail("model.path: 'torchscript' needs a file saved in Python by {}", how);
+  if (!std::filesystem::is_regular_file(path)) fail("model.path: {}: no such file", path);
+  return guarded<InputError>(
+      fmt::format("model.path: {}: not a TorchScript file; save it in Python by {}", path, how),
+      [&] { return torch::jit::load(path); });
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_script(const Options& options, const Task& task) {
+  const std::string& path = options.text("path");
+  Module module = load(path);
+  return guarded<InputError>("model.path: " + path, [&]() -> std::unique_ptr<Model> {
+    if (!module.find_method("forward")) fail("model.path: {}: the module has no forward()", path);
+    auto slots = SlotFinder(path).find(module);
+    const auto trains = [](const Slot& slot) {
+      return is_trainable(slot.entry.role) && slot.tensor().requires_grad();
+    };
+    if (std::none_of(slots.begin(), slots.end(), trains)) {
+      fail(
+          "model.path: {}: no parameters that require gradients; export it without "
+          "torch.jit.freeze and unfrozen",
+          path);
+    }
+    return std::make_unique<ScriptModel>(path, std::move(module), std::move(slots), task);
+  });
+}
+
+}  // namespace parley

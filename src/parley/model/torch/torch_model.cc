@@ -1,0 +1,122 @@
+#include "parley/model/torch/torch_model.h"
+
+#include <algorithm>
+
+#include "parley/model/blas.h"
+#include "parley/model/losses.h"
+#include "parley/model/torch/guard.h"
+
+namespace parley {
+namespace {
+
+// LibTorch's thread count belongs to the calling thread.
+void use_one_torch_thread() {
+  thread_local const bool done = (at::set_num_threads(1), true);
+  static_cast<void>(done);
+}
+
+}  // namespace
+
+std::string essence(const std::string& message) {
+  // TorchScript wraps the reason into a trace of the script; it stands behind this marker.
+  const std::string marker = "RuntimeError: ";
+  const auto found = message.rfind(marker);
+  const auto begin = found == std::string::npos ? 0 : found + marker.size();
+  return message.substr(begin, message.find('\n', begin) - begin);
+}
+
+TorchModel::TorchModel(Layout layout, Task task)
+    : layout_(std::move(layout)), task_(std::move(task)) {
+  use_one_blas_thread();
+  use_one_torch_thread();
+  const auto size = static_cast<std::int64_t>(layout_.size());
+  weights_ = torch::zeros({size});
+  gradients_ = torch::zeros({size});
+}
+
+std::span<float> TorchModel::parameters() {
+  return {weights_.data_ptr<float>(), layout_.size()};
+}
+
+std::span<float> TorchModel::gradients() {
+  return {gradients_.data_ptr<float>(), layout_.size()};
+}
+
+// variable_data() gives the view its own version counter; otherwise autograd would take a write to
+// a running mean for a change of every other tensor.
+torch::Tensor TorchModel::view_of(const torch::Tensor& flat, const LayoutEntry& entry) {
+  return flat
+      .narrow(0, static_cast<std::int64_t>(entry.offset), static_cast<std::int64_t>(entry.size))
+      .view(entry.shape)
+      .variable_data();
+}
+
+torch::Tensor TorchModel::leaf(const LayoutEntry& entry) const {
+  auto tensor = weights_of(entry).set_requires_grad(true);
+  tensor.mutable_grad() = gradient_of(entry);
+  return tensor;
+}
+
+std::vector<torch::Tensor> TorchModel::leaves() const {
+  std::vector<torch::Tensor> result;
+  for (const auto& entry : layout_.entries()) result.push_back(leaf(entry));
+  return result;
+}
+
+torch::Tensor TorchModel::inputs_of(const Batch& batch) const {
+  std::vector<std::int64_t> shape{static_cast<std::int64_t>(batch.size)};
+  shape.insert(shape.end(), task_.input_shape.begin(), task_.input_shape.end());
+  // LibTorch has no tensor of constants; the inputs need no gradient and are not written to.
+  return torch::from_blob(const_cast<float*>(batch.inputs.data()), shape);
+}
+
+torch::Tensor TorchModel::checked_forward(const torch::Tensor& inputs, bool training) {
+  const torch::Tensor outputs = forward(inputs, training);
+  const std::vector<std::int64_t> expected{inputs.size(0),
+                                           static_cast<std::int64_t>(task_.outputs)};
+  if (outputs.sizes() != expected || outputs.scalar_type() != torch::kFloat32) {
+    fail(
+        "{}: it gives {} {} for a batch of {}, but the data asks for Float {}: make its last layer "
+        "{} wide",
+        describe(), c10::toString(outputs.scalar_type()),
+        describe_shape({outputs.sizes().begin(), outputs.sizes().end()}), inputs.size(0),
+        describe_shape(expected), task_.outputs);
+  }
+  return outputs.contiguous();
+}
+
+void TorchModel::check_fit() {
+  std::vector<std::int64_t> shape{2};
+  shape.insert(shape.end(), task_.input_shape.begin(), task_.input_shape.end());
+  const auto what =
+      fmt::format("{}: it cannot take inputs of shape {}", describe(), describe_shape(shape));
+  guarded<InputError>(what, [&] {
+    const torch::NoGradGuard no_grad;
+    checked_forward(torch::zeros(shape), false);
+  });
+}
+
+double TorchModel::backward(const Batch& batch) {
+  return guarded<RunError>(describe() + ": training step", [&] {
+    use_one_torch_thread();
+    gradients_.zero_();  // kept, not reset: autograd adds into the views
+    const torch::Tensor outputs = checked_forward(inputs_of(batch), true);
+    const torch::Tensor gradient = outputs.detach().clone();
+    const std::span<float> values(gradient.data_ptr<float>(), batch.size * task_.outputs);
+    const double mean_loss = loss_and_gradient(task_.loss, batch, task_.outputs, values);
+    outputs.backward(gradient);
+    return mean_loss;
+  });
+}
+
+void TorchModel::predict(const Batch& batch, std::span<float> outputs) {
+  if (batch.size == 0) return;
+  guarded<RunError>(describe() + ": prediction", [&] {
+    use_one_torch_thread();
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor result = checked_forward(inputs_of(batch), false);
+    std::copy_n(result.data_ptr<float>(), outputs.size(), outputs.begin());
+  });
+}
+
+}  // namespace parley
