@@ -73,7 +73,9 @@ std::string grouped(double value) {
   return digits;
 }
 
-std::string percent(double value) { return fmt::format("{:.2f}", 100 * value); }
+std::string percent(double value) {
+  return fmt::format("{:.2f}", 100 * value);
+}
 std::string loss(double value) {
   return std::abs(value) < 1e6 && (value == 0 || std::abs(value) >= 1e-4) ? fmt::format("{:.4f}", value)
                                                                           : fmt::format("{:.2e}", value);
@@ -83,12 +85,15 @@ std::string amount(double value) {
   if (value >= 99.95) return grouped(value);
   return value >= 9.995 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
 }
-std::string megabytes(double value) { return amount(value / 1e6); }
+std::string megabytes(double value) {
+  return amount(value / 1e6);
+}
 
 using Format = std::string (*)(double);
 
+// Without the deviation where there can be none: one run, or bytes that every seed sends alike.
 std::string cell_text(const Spread& value, Format format) {
-  if (value.count < 2) return format(value.mean);
+  if (value.count < 2 || value.deviation <= 1e-9 * std::abs(value.mean)) return format(value.mean);
   return fmt::format("{} <span class=\"sd\">± {}</span>", format(value.mean), format(value.deviation));
 }
 
@@ -136,26 +141,28 @@ std::vector<Column> result_columns(const std::vector<ReportGroup>& groups) {
   return columns;
 }
 
-// Cells whose text equals the best one's are marked with it: a tie to the digits shown is a tie.
+// Cells whose text equals the best one's are marked with it: a tie to the digits shown is a tie. Numbers that may still
+// change compete only with each other.
 std::vector<std::string> column_cells(const Column& column, const std::vector<ReportGroup>& groups) {
+  const bool final = groups.front().settled();
   std::optional<double> best;
   for (const auto& group : groups) {
-    const auto value = column.measure(group);
+    const auto value = group.settled() == final ? column.measure(group) : std::nullopt;
     if (value && (!best || column.best * value->mean > column.best * *best)) best = value->mean;
   }
   std::vector<std::string> cells;
   for (const auto& group : groups) {
     const auto value = column.measure(group);
-    const bool marked = value && column.best != 0 && groups.size() > 1 &&
+    const bool marked = value && best && column.best != 0 && groups.size() > 1 && group.settled() == final &&
                         column.format(value->mean) == column.format(*best);
-    cells.push_back(fmt::format("<td{}>{}</td>", marked ? " class=\"best\"" : "",
-                                value ? cell_text(*value, column.format) : "–"));
+    cells.push_back(
+        fmt::format("<td{}>{}</td>", marked ? " class=\"best\"" : "", value ? cell_text(*value, column.format) : "–"));
   }
   return cells;
 }
 
 std::string seeds_text(const ReportGroup& group) {
-  if (group.finished()) return fmt::format("{}", group.runs.size());
+  if (group.finished() || group.runs.size() == 1) return fmt::format("{}", group.runs.size());
   const auto done = std::count_if(group.runs.begin(), group.runs.end(), [](auto* run) { return run->state == "done"; });
   return fmt::format("{} of {} done", done, group.runs.size());
 }
@@ -327,14 +334,15 @@ std::string runs_section(const ReportData& data) {
   for (const auto& run : data.runs) runs.push_back(&run);
   const auto keys = differing_keys(runs);
   std::string result;
-  if (!keys.empty()) result += "<p class=\"note\">The settings in which the runs differ; all others are the same.</p>\n";
+  if (!keys.empty())
+    result += "<p class=\"note\">The settings in which the runs differ; all others are the same.</p>\n";
   result += runs_table(runs, keys);
   std::string configs;
   for (const ReportRun* run : runs) {
     if (run->config.empty()) continue;
-    configs += fmt::format(
-        "<details><summary>{}<span class=\"mono\">{}/config.toml</span></summary><pre>{}</pre></details>\n",
-        escape(run->label), escape(run->name), marked_config(*run, keys));
+    configs +=
+        fmt::format("<details><summary>{}<span class=\"mono\">{}/config.toml</span></summary><pre>{}</pre></details>\n",
+                    escape(run->label), escape(run->name), marked_config(*run, keys));
   }
   if (!configs.empty()) result += fmt::format("<div class=\"card configs\">\n{}</div>\n", configs);
   return result;
@@ -393,18 +401,31 @@ Json run_json(const ReportRun& run, std::size_t group, bool counted) {
   return {{"name", run.name}, {"group", group}, {"counted", counted}, {"round", rounds}, {"metrics", metrics}};
 }
 
+// "seed 1" when only runs with that seed have this split, else their folders' names.
+std::string split_name(const std::vector<const ReportRun*>& users) {
+  const auto& first = *users.front();
+  if (first.seed && std::all_of(users.begin(), users.end(), [&](auto* run) { return run->seed == first.seed; })) {
+    return fmt::format("seed {}", *first.seed);
+  }
+  return users.size() == 1 ? first.name : fmt::format("{} and {} more", first.name, users.size() - 1);
+}
+
 // The different splits, each named by the runs that used it.
 Json splits_json(const ReportData& data) {
-  Json splits = Json::array();
+  std::vector<std::vector<const ReportRun*>> users;
   std::map<std::vector<std::vector<std::int64_t>>, std::size_t> known;
   for (const auto& run : data.runs) {
     if (run.label_histogram.empty()) continue;
-    const auto [found, added] = known.try_emplace(run.label_histogram, splits.size());
-    if (added) {
-      splits.push_back({{"name", run.name}, {"rows", run.label_histogram}, {"classes", run.class_names}});
-    } else if (std::string name = splits[found->second]["name"]; name.size() < 60) {
-      splits[found->second]["name"] = name + ", " + run.name;
-    }
+    const auto [found, added] = known.try_emplace(run.label_histogram, users.size());
+    if (added) users.emplace_back();
+    users[found->second].push_back(&run);
+  }
+  std::set<std::string> taken;
+  Json splits = Json::array();
+  for (const auto& runs : users) {
+    std::string name = split_name(runs);
+    if (!taken.insert(name).second) name += ", " + runs.front()->name;
+    splits.push_back({{"name", name}, {"rows", runs.front()->label_histogram}, {"classes", runs.front()->class_names}});
   }
   return splits;
 }

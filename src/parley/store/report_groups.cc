@@ -35,7 +35,8 @@ std::optional<Spread> over_runs(const std::vector<const ReportRun*>& runs,
 std::optional<double> sum_of(const ReportRun& run, const std::string& metric) {
   std::optional<double> sum;
   for (const auto& round : run.rounds) {
-    if (const auto found = round.values.find(metric); found != round.values.end()) sum = sum.value_or(0) + found->second;
+    if (const auto found = round.values.find(metric); found != round.values.end())
+      sum = sum.value_or(0) + found->second;
   }
   return sum;
 }
@@ -60,6 +61,7 @@ std::string distinction(const ReportRun& run, const std::vector<std::string>& ke
 }
 
 bool better(const ReportGroup& a, const ReportGroup& b) {
+  if (a.settled() != b.settled()) return a.settled();
   const auto a_accuracy = a.last("test_accuracy"), b_accuracy = b.last("test_accuracy");
   if (a_accuracy.has_value() != b_accuracy.has_value()) return a_accuracy.has_value();
   if (a_accuracy) return a_accuracy->mean > b_accuracy->mean;
@@ -106,9 +108,8 @@ std::optional<Spread> ReportGroup::total(const std::string& metric) const {
 }
 
 std::optional<Spread> ReportGroup::wall() const {
-  return over_runs(counted, [](const ReportRun& run) {
-    return run.wall_seconds ? run.wall_seconds : sum_of(run, "seconds");
-  });
+  return over_runs(counted,
+                   [](const ReportRun& run) { return run.wall_seconds ? run.wall_seconds : sum_of(run, "seconds"); });
 }
 
 std::size_t ReportGroup::rounds() const {
@@ -119,6 +120,10 @@ std::size_t ReportGroup::rounds() const {
 
 bool ReportGroup::finished() const {
   return std::all_of(runs.begin(), runs.end(), [](const ReportRun* run) { return run->state == "done"; });
+}
+
+bool ReportGroup::settled() const {
+  return std::any_of(runs.begin(), runs.end(), [](const ReportRun* run) { return run->state == "done"; });
 }
 
 Config flatten_config(const std::string& toml) {

@@ -31,7 +31,8 @@ struct ReportGroup {
   std::optional<Spread> total(const std::string& metric) const;  // summed over the rounds
   std::optional<Spread> wall() const;                            // wall seconds, or the rounds' seconds
   std::size_t rounds() const;                                    // of the run that came furthest
-  bool finished() const;
+  bool finished() const;                                         // all of its runs
+  bool settled() const;                                          // some of its runs, so that its numbers are final
 };
 
 // "section.key" -> value as TOML writes it, of a resolved config (one key a line).
@@ -40,8 +41,8 @@ std::map<std::string, std::string> flatten_config(const std::string& toml);
 // The keys whose values are not the same in all of these runs.
 std::vector<std::string> differing_keys(const std::vector<const ReportRun*>& runs);
 
-// Groups by label, best first: by final accuracy, without one by final loss. Runs of one label whose configs differ in
-// more than seeds are told apart by what differs: "fedavg · client.lr = 0.1".
+// Groups by label, best first: the settled before the others, then by final accuracy, without one by final loss. Runs
+// of one label whose configs differ in more than seeds are told apart by what differs: "fedavg · client.lr = 0.1".
 std::vector<ReportGroup> group_runs(const ReportData& data);
 
 }  // namespace parley

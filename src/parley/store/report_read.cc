@@ -26,7 +26,9 @@ std::string name_of(const fs::path& folder) {
 }
 
 // Json::parse without its exception, whose message speaks of bytes and states of a parser.
-Json parse(std::string_view text) { return Json::parse(text, nullptr, /*allow_exceptions=*/false); }
+Json parse(std::string_view text) {
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
 
 // The members of run.json, each optional; one of the wrong type is refused by name.
 class RunFile {

@@ -57,7 +57,7 @@ function spoken(kind, value) {
   if (kind === 'count') return value === Math.round(value) ? grouped(value) : plain(value);
   if (kind === 'plain') return plain(value);
   const {scale, unit} = unitOf(kind, Math.abs(value));
-  return `${plain(value / scale)} ${unit}`;
+  return `${Number((value / scale).toPrecision(3)).toLocaleString('en-US')} ${unit}`;
 }
 const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', train_loss: 'Training loss',
   test_ece: 'Calibration error (ECE)', test_brier: 'Brier score', bytes_up: 'Bytes up, a round',
@@ -100,15 +100,16 @@ function seriesOf(metric) {
 const isLog = metric => view.log && /loss/.test(metric);
 
 // ---- scales --------------------------------------------------------------------------------------------------------
-function niceStep(span, count) {
+function niceStep(span, count, whole) {
   const raw = span / count, power = 10 ** Math.floor(Math.log10(raw));
-  return power * [1, 2, 2.5, 5, 10].find(m => m * power >= raw * 0.999);
+  return power * (whole ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]).find(m => m * power >= raw * 0.999);
 }
-// A scale maps a value to 0…1 and knows its ticks.
-function linearScale(low, high, count, {whole = false, pad = true, floor = -Infinity, ceiling = Infinity} = {}) {
+// A scale maps a value to 0…1 and knows its ticks, which are round numbers of the unit shown: minutes, not 60 seconds.
+function linearScale(low, high, count, {kind = 'plain', pad = true, floor = -Infinity, ceiling = Infinity} = {}) {
+  const whole = kind === 'count', by = unitOf(kind, Math.max(Math.abs(low), Math.abs(high))).scale;
   if (low === high) { const by = whole ? 1 : Math.abs(low) * 0.05 || 1; low = Math.max(low - by, floor); high = Math.min(high + by, ceiling); }
-  let step = niceStep(high - low, count);
-  if (whole) step = Math.max(1, Math.round(step));
+  let step = niceStep((high - low) / by, count, whole) * by;
+  if (whole) step = Math.max(1, step);
   if (pad) { low = Math.max(Math.floor(low / step + 1e-9) * step, floor); high = Math.min(Math.ceil(high / step - 1e-9) * step, ceiling); }
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) ticks.push(i * step);
@@ -152,10 +153,10 @@ function scalesOf(chart, series, plotHeight, plotWidth) {
   const [y0, y1] = extentOf(series, s => [...s.mean.flatMap(p => banded && !log ? [p.y - p.sd, p.y + p.sd] : [p.y]),
     ...s.open.flat().map(p => p.y), ...(view.seeds ? s.lines.flat().map(p => p.y) : [])]);
   const bounds = kind === 'percent' ? {floor: 0, ceiling: 1} : y0 >= 0 ? {floor: 0} : {};
-  const whole = view.x === 'round';
+  const whole = view.x === 'round', xKind = whole ? 'count' : view.x;
   return {
-    x: linearScale(whole || x1 === x0 ? x0 : 0, x1, Math.max(2, Math.floor(plotWidth / 90)), {pad: x1 === x0, whole, floor: 0}),
-    y: log ? logScale(y0, y1) : linearScale(y0, y1, Math.max(3, Math.floor(plotHeight / 44)), bounds),
+    x: linearScale(whole || x1 === x0 ? x0 : 0, x1, Math.max(2, Math.floor(plotWidth / 70)), {pad: x1 === x0, kind: xKind, floor: 0}),
+    y: log ? logScale(y0, y1) : linearScale(y0, y1, Math.max(3, Math.floor(plotHeight / 44)), {kind, ...bounds}),
   };
 }
 
@@ -237,7 +238,7 @@ function draw(chart) {
   const scales = scalesOf(chart, series, box.bottom - box.top, box.right - box.left);
   box.x = value => box.left + scales.x.at(value) * (box.right - box.left);
   box.y = value => box.bottom - scales.y.at(value) * (box.bottom - box.top);
-  const root = svg('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', tabindex: '0',
+  const root = svg('svg', {class: 'plot', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', tabindex: '0',
     'aria-label': `${nameOf(chart.metric)} against ${view.x === 'round' ? 'rounds' : view.x}: ` +
       series.map(s => `${s.label} ends at ${spoken(kindOf(chart.metric), ends(s).y)}`).join('; ') + '. Arrow keys move along the rounds.'});
   const unit = drawAxes(root, chart, scales, box);
@@ -340,7 +341,9 @@ const redraw = () => charts.forEach(draw);
 
 function makeLegend() {
   const legend = byId('legend'), buttons = data.groups.map((label, g) => html('button', {type: 'button', title: 'Click: show or hide. Double-click: show only this.'}, swatch(g), label));
-  const refresh = () => { buttons.forEach((b, g) => b.setAttribute('aria-pressed', String(!view.hidden.has(g)))); redraw(); };
+  const all = html('button', {type: 'button'}, 'show all');
+  const press = () => { buttons.forEach((b, g) => b.setAttribute('aria-pressed', String(!view.hidden.has(g)))); all.hidden = !view.hidden.size; };
+  const refresh = () => { press(); redraw(); };
   buttons.forEach((button, g) => {
     const emphasise = on => document.querySelectorAll('[data-g]').forEach(node => node.classList.toggle('dim', on && node.dataset.g !== String(g)));
     button.addEventListener('click', () => { if (!view.hidden.delete(g)) view.hidden.add(g); refresh(); });
@@ -350,11 +353,10 @@ function makeLegend() {
   });
   legend.append(...buttons);
   if (data.groups.length < 2) { legend.hidden = true; return; }
-  const all = html('button', {type: 'button'}, 'show all');
   all.addEventListener('click', () => { view.hidden.clear(); refresh(); });
   legend.append(all);
   for (let g = SHOWN_AT_FIRST; g < data.groups.length; ++g) view.hidden.add(g);
-  buttons.forEach((b, g) => b.setAttribute('aria-pressed', String(!view.hidden.has(g))));
+  press();
 }
 function makeChoice(attribute, apply) {
   const buttons = [...document.querySelectorAll(`[data-${attribute}]`)];

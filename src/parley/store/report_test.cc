@@ -1,0 +1,229 @@
+#include "parley/store/report.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "parley/base/errors.h"
+#include "parley/store/report_groups.h"
+
+namespace parley {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class ReportTest : public ::testing::Test {
+ protected:
+  ReportTest() : root_(fs::temp_directory_path() / fmt::format("parley-report-{}", ::getpid())) {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  ~ReportTest() override { fs::remove_all(root_); }
+
+  fs::path write(const std::string& name, const std::string& text) {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << text;
+    return root_ / name;
+  }
+
+  // A finished run of two rounds that ends at `accuracy`.
+  void write_run(const std::string& name, const std::string& label, int seed, double accuracy,
+                 const std::string& lr = "0.1", const std::string& state = "done") {
+    write(name + "/run.json", Json{{"label", label}, {"method", label}, {"seed", seed}, {"state", state}}.dump());
+    write(name + "/config.toml", fmt::format("[run]\nseed = {}\n[client]\nlr = {}\n", seed, lr));
+    write(name + "/metrics.jsonl", fmt::format("{{\"round\":1,\"test_accuracy\":0.1,\"bytes_up\":1000000}}\n"
+                                               "{{\"round\":2,\"test_accuracy\":{},\"bytes_up\":1000000}}\n",
+                                               accuracy));
+  }
+
+  ReportData read(const std::string& name = "") { return read_runs(std::vector<fs::path>{root_ / name}); }
+
+  std::string refusal(const std::string& name = "") {
+    try {
+      read(name);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  fs::path root_;
+};
+
+// The JSON that the page's script reads.
+Json drawn(const std::string& page) {
+  const std::string open = "id=\"data\">";
+  const auto begin = page.find(open) + open.size();
+  return Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t result = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++result;
+  return result;
+}
+
+TEST_F(ReportTest, TakesARunFolderOrAFolderOfRunFoldersSortedAndOnce) {
+  write_run("b", "fedprox", 1, 0.8);
+  write_run("a", "fedavg", 1, 0.7);
+  write("notes/readme.txt", "not a run");
+  EXPECT_EQ(read("a").runs.size(), 1u);
+  const auto both = read_runs(std::vector<fs::path>{root_, root_ / "a"});
+  ASSERT_EQ(both.runs.size(), 2u);
+  EXPECT_EQ(both.runs[0].name, "a");
+  EXPECT_EQ(both.runs[1].label, "fedprox");
+  EXPECT_EQ(read("a/").name, "a");
+}
+
+TEST_F(ReportTest, ReadsEveryNumberAndLeavesOutWhatWasNotMeasured) {
+  write("a/run.json", R"({"state":"done"})");
+  write("a/metrics.jsonl", R"({"round":3,"test_loss":null,"kl":0.5,"note":"x","refused":["client 4"]})"
+                           "\n");
+  const auto run = read("a").runs[0];
+  ASSERT_EQ(run.rounds.size(), 1u);
+  EXPECT_EQ(run.rounds[0].round, 3);
+  EXPECT_EQ(run.rounds[0].values, (std::map<std::string, double>{{"kl", 0.5}}));
+  EXPECT_EQ(run.rounds[0].refused, std::vector<std::string>{"client 4"});
+  EXPECT_EQ(run.label, "a");
+}
+
+TEST_F(ReportTest, ARunWithoutRunFileIsUnfinishedAndItsTornLastLineIsLeftOut) {
+  write("a/metrics.jsonl", "{\"round\":1,\"test_accuracy\":0.5}\n{\"round\":2,\"test_");
+  const auto run = read("a").runs[0];
+  EXPECT_EQ(run.state, "unfinished");
+  EXPECT_EQ(run.rounds.size(), 1u);
+}
+
+TEST_F(ReportTest, RefusalsNameFileLineAndRemedy) {
+  EXPECT_NE(refusal("nowhere").find("no such folder; give a run folder"), std::string::npos);
+  EXPECT_NE(refusal().find("no runs in it"), std::string::npos);
+
+  write("a/run.json", R"({"state":"done"})");
+  write("a/metrics.jsonl", "{\"round\":1}\nbroken\n{\"round\":3}\n");
+  EXPECT_NE(refusal("a").find("a/metrics.jsonl:2: not a JSON object; remove the line"), std::string::npos);
+  write("a/metrics.jsonl", "{\"test_loss\":1}\n");
+  EXPECT_NE(refusal("a").find("metrics.jsonl:1: no whole number 'round'"), std::string::npos);
+  write("a/metrics.jsonl", "{\"round\":2}\n{\"round\":2}\n");
+  EXPECT_NE(refusal("a").find("metrics.jsonl:2: round 2 after round 2"), std::string::npos);
+  write("a/metrics.jsonl", "{\"round\":1}\n{\"rou");  // torn, although the run says it is done
+  EXPECT_NE(refusal("a").find("metrics.jsonl:2:"), std::string::npos);
+  write("a/metrics.jsonl", "");
+  write("a/run.json", "[1]");
+  EXPECT_NE(refusal("a").find("run.json: not a JSON object"), std::string::npos);
+  write("a/run.json", R"({"seed":"one"})");
+  EXPECT_NE(refusal("a").find("run.json: 'seed' is not of the expected type"), std::string::npos);
+  for (const char* name : {"nowhere", "", "a"}) EXPECT_EQ(refusal(name).find('\n'), std::string::npos);
+  EXPECT_THROW(read_runs({}), InputError);
+}
+
+TEST(ReportSpread, IsTheMeanAndTheSampleDeviation) {
+  const Spread three = spread({1.0, 2.0, 3.0});
+  EXPECT_DOUBLE_EQ(three.mean, 2.0);
+  EXPECT_DOUBLE_EQ(three.deviation, 1.0);
+  EXPECT_EQ(spread({5.0}).deviation, 0.0);
+}
+
+TEST_F(ReportTest, SeedsAreOneRowOtherDifferencesAreRowsOfTheirOwn) {
+  write_run("a1", "fedavg", 1, 0.6);
+  write_run("a2", "fedavg", 2, 0.8);
+  write_run("b1", "fedprox", 1, 0.9, "0.1");
+  write_run("b2", "fedprox", 1, 0.5, "0.01");
+  const auto data = read();
+  const auto groups = group_runs(data);
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[0].label, "fedprox · client.lr = 0.1");
+  EXPECT_EQ(groups[1].label, "fedavg");
+  EXPECT_NEAR(groups[1].last("test_accuracy")->mean, 0.7, 1e-12);
+  EXPECT_NEAR(groups[1].last("test_accuracy")->deviation, 0.1414, 1e-4);
+  EXPECT_EQ(groups[1].total("bytes_up")->mean, 2e6);
+  EXPECT_EQ(groups[2].label, "fedprox · client.lr = 0.01");
+}
+
+TEST_F(ReportTest, UnfinishedRunsNeitherEnterTheMeanNorWin) {
+  write_run("a1", "fedavg", 1, 0.6);
+  write_run("a2", "fedavg", 2, 0.2, "0.1", "running");
+  write_run("b1", "fedprox", 1, 0.9, "0.1", "running");
+  const auto data = read();
+  const auto groups = group_runs(data);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].label, "fedavg");
+  EXPECT_EQ(groups[0].last("test_accuracy")->count, 1u);
+  const auto page = render_report(data);
+  EXPECT_NE(page.find("<td class=\"best\">60.00</td>"), std::string::npos);
+  EXPECT_NE(page.find("1 of 2 done"), std::string::npos);
+  EXPECT_NE(page.find("2 runs are not finished."), std::string::npos);
+}
+
+TEST_F(ReportTest, NothingInARunCanBreakOutOfThePage) {
+  const std::string evil = "</script><script>alert(1)</script><!--\"'&{{data}}";
+  write("a/run.json", Json{{"label", evil},
+                           {"data", evil},
+                           {"version", evil},
+                           {"state", evil},
+                           {"cpu", evil},
+                           {"class_names", {evil}},
+                           {"label_histogram", {{1, 2}, {3, 4}}},
+                           {"machine", {{"cpu", evil}}},
+                           {"partition", evil},
+                           {"model", evil}}
+                          .dump());
+  write("a/config.toml", "[x]\n" + evil + " = \"" + evil + "\"\n");
+  write("a/metrics.jsonl", Json{{"round", 1}, {evil, 1.5}, {"refused", {evil}}}.dump() + "\n");
+  const auto page = render_report(read("a"));
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("<!--"), std::string::npos);
+  EXPECT_EQ(count(page, "</script>"), 2u);  // the data's and the program's own
+  const Json json = drawn(page);
+  EXPECT_EQ(json["groups"][0], evil);
+  EXPECT_EQ(json["runs"][0]["metrics"][evil][0], 1.5);
+  EXPECT_EQ(json["splits"][0]["classes"][0], evil);
+}
+
+TEST_F(ReportTest, BytesThatAreNotUtf8DoNotStopThePage) {
+  write("a\xff/metrics.jsonl", "{\"round\":1,\"test_loss\":1e400}\n{\"round\":2,\"test_loss\":2}\n");
+  const auto refused = refusal("a\xff");  // 1e400 is no number that JSON readers agree on
+  EXPECT_NE(refused.find("metrics.jsonl:1:"), std::string::npos);
+  write("a\xff/metrics.jsonl", "{\"round\":1,\"test_loss\":2}\n");
+  EXPECT_EQ(drawn(render_report(read("a\xff")))["runs"].size(), 1u);
+}
+
+TEST_F(ReportTest, ThePageStandsAloneAndTheTableNeedsNoScript) {
+  write_run("a1", "fedavg", 1, 0.6);
+  write_run("a2", "fedavg", 2, 0.8);
+  write_run("b1", "fedprox", 1, 0.75);
+  const auto page = render_report(read());
+  EXPECT_EQ(count(page, "http://") + count(page, "https://"), count(page, "http://www.w3.org/2000/svg"));
+  EXPECT_EQ(count(page, "<link") + count(page, "<img") + count(page, "<script src"), 0u);
+  EXPECT_EQ(page.find("{{"), std::string::npos);
+  EXPECT_NE(page.find("fedprox and fedavg"), std::string::npos);
+  EXPECT_NE(page.find("70.00 <span class=\"sd\">± 14.14</span>"), std::string::npos);
+  EXPECT_NE(page.find("<td class=\"best\">75.00</td>"), std::string::npos);
+  EXPECT_NE(page.find("<mark>seed = 1</mark>"), std::string::npos);
+  EXPECT_EQ(page.find("<mark>lr"), std::string::npos);
+}
+
+TEST_F(ReportTest, RunsThatShareASplitShareItsMap) {
+  const auto with_split = [&](const std::string& name, int seed, int first) {
+    write(name + "/run.json", Json{{"label", name}, {"seed", seed}, {"label_histogram", {{first, 0}, {0, 1}}}}.dump());
+  };
+  with_split("a1", 1, 5);
+  with_split("b1", 1, 5);
+  with_split("a2", 2, 6);
+  const Json splits = drawn(render_report(read()))["splits"];
+  ASSERT_EQ(splits.size(), 2u);
+  EXPECT_EQ(splits[0]["name"], "seed 1");
+  EXPECT_EQ(splits[1]["name"], "seed 2");
+}
+
+TEST_F(ReportTest, ARunWithoutARoundIsShownAsSuch) {
+  write("a/run.json", R"({"label":"fedavg","state":"failed","rounds":20})");
+  const auto page = render_report(read("a"));
+  EXPECT_NE(page.find("No round has been finished yet."), std::string::npos);
+  EXPECT_NE(page.find("failed, 0 of 20 rounds"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace parley
