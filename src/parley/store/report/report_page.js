@@ -394,7 +394,7 @@ function drawHeat(split) {
   const width = host.clientWidth, rowHeight = rows.length <= 20 ? 24 : rows.length <= 60 ? 14 : rows.length <= 150 ? 6 : 3;
   const left = Math.max(30, textWidth(String(rows.length - 1)) + 14), barRoom = Math.max(70, Math.min(220, width * 0.2));
   const cell = Math.max(2, Math.min(84, (width - left - barRoom - 16) / classes)), gap = rowHeight > 8 && cell > 6 ? 1.5 : rowHeight > 4 ? 0.5 : 0;
-  const longest = Math.max(...names.map(textWidth)), slanted = longest > cell - 4, every = Math.ceil((slanted ? 13 : 0) / cell) || 1;
+  const longest = Math.max(...names.map(textWidth)), slanted = longest > cell - 4, every = Math.ceil((slanted ? 19 : 0) / cell) || 1;
   const top = slanted ? 16 + Math.min(longest, 96) * 0.75 : 24, right = left + classes * cell, height = top + rows.length * rowHeight + 4;
   const total = right + 12 + barRoom;
   const root = svg('svg', {viewBox: `0 0 ${total} ${height}`, width: total, height, role: 'img', 'aria-label': `Examples of each class at each of ${rows.length} clients`});
@@ -402,13 +402,13 @@ function drawHeat(split) {
     root.append(svg('text', slanted ? {x: x + 3, y: top - 6, transform: `rotate(-48 ${x + 3} ${top - 6})`} : {x, y: top - 8, 'text-anchor': 'middle'}, short(name, 110))); });
   root.append(svg('text', {x: right + 12, y: top - 8}, 'examples'));
   root.append(svg('rect', {class: 'back', x: left, y: top, width: classes * cell, height: rows.length * rowHeight, rx: 2}));
-  const shades = Array.from({length: LEVELS + 1}, () => []), step = Math.ceil(13 / rowHeight), bars = [];
+  const shades = Array.from({length: LEVELS + 1}, () => []), step = [1, 5, 10, 20].find(n => n * rowHeight >= (n === 1 ? 13 : 24)) || 50, bars = [];
   rows.forEach((row, r) => {
     const y = top + r * rowHeight, bar = sizes[r] / largest * (barRoom - 52);
     row.forEach((count, c) => { if (count > 0) shades[Math.max(1, Math.round(Math.sqrt(count / most) * LEVELS))].push(
         `M${(left + c * cell + gap / 2).toFixed(1)} ${(y + gap / 2).toFixed(1)}h${(cell - gap).toFixed(1)}v${(rowHeight - gap).toFixed(1)}h${(gap - cell).toFixed(1)}z`); });
     bars.push(`M${right + 12} ${y + gap}h${bar.toFixed(1)}v${rowHeight - 2 * gap}h${(-bar).toFixed(1)}z`);
-    if (r % (step > 1 ? Math.max(5, step) : 1) === 0) root.append(svg('text', {x: left - 8, y: y + Math.min(rowHeight / 2, 12) + 4, 'text-anchor': 'end'}, String(r)));
+    if (r % step === 0) root.append(svg('text', {x: left - 8, y: y + Math.min(rowHeight / 2, 12) + 4, 'text-anchor': 'end'}, String(r)));
     if (rowHeight >= 12) root.append(svg('text', {x: right + 18 + bar, y: y + rowHeight / 2 + 4}, grouped(sizes[r])));
   });
   shades.forEach((cells, level) => { if (cells.length) root.append(svg('path', {class: 'cell', d: cells.join(''), 'fill-opacity': (0.06 + 0.94 * level / LEVELS).toFixed(3)})); });
