@@ -15,7 +15,8 @@
 
 namespace parley {
 
-// x ↦ x·scale + shift, one pair a channel (the first extent of the shape), or a single pair for all.
+// x ↦ x·scale + shift, one pair a channel (the first extent of the shape), or a single pair for
+// all.
 struct Affine {
   std::vector<float> scale;
   std::vector<float> shift;
@@ -26,12 +27,12 @@ struct Dataset {
   std::string name;
   std::vector<std::int64_t> shape;  // of one example: {1, 28, 28} or {561}
   std::variant<std::vector<std::uint8_t>, std::vector<float>> values;
-  Affine transform;                   // applied on the way into a batch; empty: values as they are
-  std::vector<std::int32_t> labels;   // classification: one a row, in [0, classes)
-  std::size_t classes = 0;            // 0 for regression
-  std::vector<float> targets;         // regression: `target_size` a row
+  Affine transform;                  // applied on the way into a batch; empty: values as they are
+  std::vector<std::int32_t> labels;  // classification: one a row, in [0, classes)
+  std::size_t classes = 0;           // 0 for regression
+  std::vector<float> targets;        // regression: `target_size` a row
   std::size_t target_size = 0;
-  std::vector<std::int32_t> users;    // natural owner of each row; empty when the source has none
+  std::vector<std::int32_t> users;  // natural owner of each row; empty when the source has none
   std::vector<std::string> class_names;  // may be empty
 
   std::size_t size() const;      // rows
@@ -43,12 +44,18 @@ struct TrainTest {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
 };
+inline TrainTest share(Dataset train, Dataset test) {
+  return {std::make_shared<const Dataset>(std::move(train)),
+          std::make_shared<const Dataset>(std::move(test))};
+}
 
-// Some rows of a data set, in a given order, as one client sees them. Cheap to copy; the rows must outlive it.
+// Some rows of a data set, in a given order, as one client sees them. Cheap to copy; the rows must
+// outlive it.
 struct View {
   const Dataset* data = nullptr;
   std::span<const std::uint32_t> rows;
-  // Optional: feature j of the client is feature permutation[j] of the data set (the `permuted` partition).
+  // Optional: feature j of the client is feature permutation[j] of the data set (the `permuted`
+  // partition).
   std::span<const std::uint32_t> permutation = {};
 
   std::size_t size() const { return rows.size(); }

@@ -39,11 +39,13 @@ fs::path locate(const DataRoots& roots, const std::string& path, const std::stri
        fmt::join(texts(folders), ", "));
 }
 
-void refuse_missing(const std::string& name, const DataRoots& roots, const std::vector<std::string>& wanted,
-                    const std::string& remedy) {
-  fail("data set '{}' was not found; looked for {} under {}; {}, or set data.root or $PARLEY_DATA to the folder that "
-       "holds it",
-       name, fmt::join(wanted, " or "), fmt::join(texts(roots.folders), ", "), remedy);
+void refuse_missing(const std::string& name, const DataRoots& roots,
+                    const std::vector<std::string>& wanted, const std::string& remedy) {
+  fail(
+      "data set '{}' was not found; looked for {} under {}; {}, or set data.root or $PARLEY_DATA "
+      "to the folder that "
+      "holds it",
+      name, fmt::join(wanted, " or "), fmt::join(texts(roots.folders), ", "), remedy);
 }
 
 }  // namespace parley

@@ -1,5 +1,6 @@
 // The data sets that have a name.
-#include <thread>
+#include <algorithm>
+#include <tuple>
 
 #include "parley/base/errors.h"
 #include "parley/data/formats.h"
@@ -16,13 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TrainTest share(Dataset train, Dataset test) {
-  return {std::make_shared<const Dataset>(std::move(train)), std::make_shared<const Dataset>(std::move(test))};
-}
-
 fs::path idx_file(const fs::path& folder, const char* file) {
   const fs::path found = plain_or_gz(folder / file);
-  if (found.empty()) fail("{}: no {} or {}.gz here; fetch the data set again", folder.string(), file, file);
+  if (found.empty())
+    fail("{}: no {} or {}.gz here; fetch the data set again", folder.string(), file, file);
   return found;
 }
 
@@ -37,8 +35,10 @@ TrainTest load_mnist_like(const std::string& name, const std::vector<std::string
   for (const auto& root : roots.folders) {
     for (const auto& folder : folders) {
       if (plain_or_gz(root / folder / "train-images-idx3-ubyte").empty()) continue;
-      Dataset train = read_idx_part(root / folder, "train-images-idx3-ubyte", "train-labels-idx1-ubyte");
-      Dataset test = read_idx_part(root / folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte");
+      Dataset train =
+          read_idx_part(root / folder, "train-images-idx3-ubyte", "train-labels-idx1-ubyte");
+      Dataset test =
+          read_idx_part(root / folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte");
       train.class_names = test.class_names = class_names;
       return share(std::move(train), std::move(test));
     }
@@ -48,41 +48,55 @@ TrainTest load_mnist_like(const std::string& name, const std::vector<std::string
   refuse_missing(name, roots, wanted, remedy);
 }
 
-// The third column of QMNIST's extended labels; the first must agree with MNIST's own labels.
-std::vector<std::int32_t> read_writers(const fs::path& path, const std::vector<std::int32_t>& labels) {
+// Class and writer, the first and third of the columns; −1 for what is not there.
+std::pair<std::int32_t, std::int32_t> class_and_writer(std::string_view line) {
+  std::int32_t columns[3] = {-1, -1, -1};
+  for (auto& column : columns) {
+    const std::size_t tab = line.find('\t');
+    if (tab == std::string_view::npos) break;
+    column = natural_number(line.substr(0, tab));
+    line.remove_prefix(tab + 1);
+  }
+  return {columns[0], columns[2]};
+}
+
+// The writers in QMNIST's extended labels; the classes there must agree with MNIST's own labels.
+std::vector<std::int32_t> read_writers(const fs::path& path,
+                                       const std::vector<std::int32_t>& labels) {
   const std::string text = read_unpacked(path);
   std::vector<std::int32_t> writers;
   for (std::size_t begin = 0; begin < text.size() && writers.size() < labels.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    const std::size_t row = writers.size(), end = std::min(text.find('\n', begin), text.size());
+    const auto [label, writer] =
+        class_and_writer(std::string_view(text).substr(begin, end - begin));
+    if (label < 0 || writer < 0) {
+      fail(
+          "{}:{}: expected class, series, writer, … as whole numbers with tabs between; unpack the "
+          "file again",
+          path.string(), row + 1);
+    }
+    if (label != labels[row]) {
+      fail("{}:{}: class {}, but MNIST's label is {}; the files do not belong together",
+           path.string(), row + 1, label, labels[row]);
+    }
+    writers.push_back(writer);
     begin = end + 1;
-    const std::size_t first = line.find('\t'), second = line.find('\t', first + 1), third = line.find('\t', second + 1);
-    if (third == std::string_view::npos) {
-      fail("{}:{}: expected 8 columns with tabs between; unpack the file again", path.string(), writers.size() + 1);
-    }
-    if (natural_number(line.substr(0, first)) != labels[writers.size()]) {
-      fail("{}:{}: class '{}', but MNIST's label is {}; the files do not belong together", path.string(),
-           writers.size() + 1, line.substr(0, first), labels[writers.size()]);
-    }
-    writers.push_back(natural_number(line.substr(second + 1, third - second - 1)));
-    if (writers.back() < 0) fail("{}:{}: the writer is no whole number", path.string(), writers.size());
   }
   if (writers.size() < labels.size()) {
-    fail("{}: truncated: expected {} rows, found {}; unpack the file again", path.string(), labels.size(),
-         writers.size());
+    fail("{}: truncated: expected {} rows, found {}; unpack the file again", path.string(),
+         labels.size(), writers.size());
   }
   return writers;
 }
 
 fs::path writer_file(const DataRoots& roots, const char* file) {
   for (const auto& root : roots.folders) {
-    if (const fs::path found = plain_or_gz(root / "mnist_by_writer" / file); !found.empty()) return found;
+    if (const fs::path found = plain_or_gz(root / "mnist_by_writer" / file); !found.empty())
+      return found;
   }
   refuse_missing("digits_by_writer", roots, {fmt::format("mnist_by_writer/{}[.gz]", file)},
                  "put QMNIST's extended labels there (https://github.com/facebookresearch/qmnist)");
 }
-
-std::size_t decoders() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 }  // namespace
 
@@ -91,10 +105,11 @@ TrainTest load_mnist(const Options&, const DataRoots& roots) {
 }
 
 TrainTest load_fashion_mnist(const Options&, const DataRoots& roots) {
-  return load_mnist_like("fashion-mnist", {"fashion-mnist", "FashionMNIST/raw"},
-                         "run `apt install dataset-fashion-mnist` or `parley data get fashion-mnist`", roots,
-                         {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
-                          "Ankle boot"});
+  return load_mnist_like(
+      "fashion-mnist", {"fashion-mnist", "FashionMNIST/raw"},
+      "run `apt install dataset-fashion-mnist` or `parley data get fashion-mnist`", roots,
+      {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
+       "Ankle boot"});
 }
 
 TrainTest load_cifar10(const Options& options, const DataRoots& roots) {
@@ -107,11 +122,13 @@ TrainTest load_cifar10(const Options& options, const DataRoots& roots) {
     }
     for (const char* folder : {"cifar10_jpeg", "cifar10"}) {
       if (form == "binary" || !fs::is_directory(root / folder / "train", ignored)) continue;
-      return share(read_image_folder(root / folder / "train", cifar10_class_names(), decoders()),
-                   read_image_folder(root / folder / "test", cifar10_class_names(), decoders()));
+      return share(
+          read_image_folder(root / folder / "train", cifar10_class_names(), image_workers()),
+          read_image_folder(root / folder / "test", cifar10_class_names(), image_workers()));
     }
   }
-  refuse_missing("cifar10", roots, {"cifar-10-batches-bin/data_batch_1.bin", "cifar10_jpeg/train/<class>/*.jpg"},
+  refuse_missing("cifar10", roots,
+                 {"cifar-10-batches-bin/data_batch_1.bin", "cifar10_jpeg/train/<class>/*.jpg"},
                  "run `parley data get cifar10`");
 }
 
@@ -121,7 +138,8 @@ TrainTest load_digits_by_writer(const Options& options, const DataRoots& roots) 
   train.users = read_writers(writer_file(roots, "qmnist-train-labels.tsv"), train.labels);
   test.users = read_writers(writer_file(roots, "qmnist-test-labels.tsv"), test.labels);
   if (const double part = options.real("test_per_writer"); part > 0) {
-    std::tie(train, test) = hold_out_per_user(train, part, static_cast<std::uint64_t>(options.integer("split_seed")));
+    std::tie(train, test) =
+        hold_out_per_user(train, part, static_cast<std::uint64_t>(options.integer("split_seed")));
   }
   return share(std::move(train), std::move(test));
 }

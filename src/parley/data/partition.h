@@ -22,8 +22,9 @@ struct Partition {
   View view(const Dataset& data, std::size_t client) const;
 };
 
-// Deals deterministically: the same data, options and stream give the same partition. Every kind also has the common
-// option `clients`. Throws InputError when the data cannot be dealt so (no labels, no users, too few rows).
+// Deals deterministically: the same data, options and stream give the same partition. Every kind
+// also has the common option `clients`. Throws InputError when the data cannot be dealt so (no
+// labels, no users, too few rows).
 using Deal = std::function<Partition(const Dataset& data, const Options& options, Stream& stream)>;
 using PartitionRegistry = Registry<Deal>;
 
@@ -34,7 +35,8 @@ PartitionRegistry partitions();
 std::vector<Option> common_partition_options();
 
 // Label counts of each client: clients × classes.
-std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition);
+std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data,
+                                                      const Partition& partition);
 
 // Writes JSON that the kind `file` reads back: {"0": [rows…], "1": […], …}; with permutations
 // {"clients": {"0": […]}, "permutations": {"0": […]}}. Throws RunError.

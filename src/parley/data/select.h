@@ -13,14 +13,15 @@ namespace parley {
 // The rows, in the order given; everything else as in `data`.
 Dataset select_rows(const Dataset& data, std::span<const std::uint32_t> rows);
 
-// At most `count` rows: the first ones, or evenly spaced ones when the rows are sorted by label (image folders),
-// because the first ones would then be all of one class. 0 means all.
+// At most `count` rows: the first ones, or evenly spaced ones when the rows are sorted by label
+// (image folders), because the first ones would then be all of one class. 0 means all.
 Dataset limit_rows(Dataset data, std::size_t count);
 
-// Splits a random part off for testing, deterministic by `seed`: {rest, part}. At least one row goes to each side.
-// Throws InputError when there are fewer than two rows.
+// Splits a random part off for testing, deterministic by `seed`: {rest, part}. At least one row
+// goes to each side. Throws InputError when there are fewer than two rows.
 std::pair<Dataset, Dataset> hold_out(const Dataset& data, double fraction, std::uint64_t seed);
 // The same part of each user's rows; a user with a single row keeps it for training.
-std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction, std::uint64_t seed);
+std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction,
+                                              std::uint64_t seed);
 
 }  // namespace parley

@@ -20,8 +20,10 @@ std::size_t smallest(const std::vector<Rows>& clients) {
 std::size_t checked_min_size(const Dataset& data, const Options& options, std::size_t clients) {
   const auto min_size = static_cast<std::size_t>(options.integer("min_size"));
   if (min_size > data.size() / clients) {
-    fail("partition.min_size: {} rows cannot give {} clients {} rows each; lower it or partition.clients", data.size(),
-         clients, min_size);
+    fail(
+        "partition.min_size: {} rows cannot give {} clients {} rows each; lower it or "
+        "partition.clients",
+        data.size(), clients, min_size);
   }
   return min_size;
 }
@@ -59,9 +61,11 @@ Partition dirichlet(const Dataset& data, const Options& options, Stream& stream)
     for (const auto& pool : pools) deal_by_shares(pool, stream.dirichlet(alpha), clients);
     if (smallest(clients) >= min_size) return finish(std::move(clients));
   }
-  fail("partition.min_size: no draw in {} gave every one of {} clients {} rows at alpha = {}; lower min_size or raise "
-       "alpha",
-       kTries, count, min_size, options.real("alpha"));
+  fail(
+      "partition.min_size: no draw in {} gave every one of {} clients {} rows at alpha = {}; lower "
+      "min_size or raise "
+      "alpha",
+      kTries, count, min_size, options.real("alpha"));
 }
 
 Partition dirichlet_client(const Dataset& data, const Options& options, Stream& stream) {
@@ -86,7 +90,8 @@ Partition shards(const Dataset& data, const Options& options, Stream& stream) {
   const std::size_t count = client_count(options);
   const auto per_client = static_cast<std::size_t>(options.integer("shards_per_client"));
   Rows sorted;
-  for (const auto& pool : class_pools(data, "shards", stream)) sorted.insert(sorted.end(), pool.begin(), pool.end());
+  for (const auto& pool : class_pools(data, "shards", stream))
+    sorted.insert(sorted.end(), pool.begin(), pool.end());
   std::vector<Rows> pieces(count * per_client);
   deal_equally(sorted, pieces);
   stream.shuffle(std::span(pieces));
@@ -109,10 +114,12 @@ Partition mixed_class(const Dataset& data, const Options& options, Stream& strea
   std::vector<Rows> pools = class_pools(data, "mixed_class", stream);
   const double classes = static_cast<double>(present_classes(pools).size());
   const double mixed = 1.0 - options.real("fraction");
-  // With fewer clients than classes some classes are nobody's own, and the iid part shrinks with what is dealt.
+  // With fewer clients than classes some classes are nobody's own, and the iid part shrinks with
+  // what is dealt.
   const double dealt = std::min(1.0, static_cast<double>(clients.size()) / std::max(classes, 1.0));
   Rows order = shuffled_rows(data, stream);
-  order.resize(static_cast<std::size_t>(std::llround(mixed * dealt * static_cast<double>(data.size()))));
+  order.resize(
+      static_cast<std::size_t>(std::llround(mixed * dealt * static_cast<double>(data.size()))));
   std::vector<bool> taken(data.size());
   for (const auto row : order) taken[row] = true;
   for (auto& pool : pools) std::erase_if(pool, [&](std::uint32_t row) { return taken[row]; });

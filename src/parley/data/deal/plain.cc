@@ -40,9 +40,11 @@ Partition permuted(const Dataset& data, const Options& options, Stream& stream) 
 
 Partition by_user(const Dataset& data, const Options& options, Stream& stream) {
   if (data.users.empty()) {
-    fail("partition.kind = \"by_user\" needs the owner of each row, but the data set '{}' has none; use "
-         "digits_by_writer, leaf, csv with user_column, or set data.users",
-         data.name);
+    fail(
+        "partition.kind = \"by_user\" needs the owner of each row, but the data set '{}' has none; "
+        "use "
+        "digits_by_writer, leaf, csv with user_column, or set data.users",
+        data.name);
   }
   std::map<std::int32_t, Rows> rows_of;
   for (std::uint32_t i = 0; i < data.users.size(); ++i) rows_of[data.users[i]].push_back(i);
@@ -63,8 +65,10 @@ Partition by_user(const Dataset& data, const Options& options, Stream& stream) {
   }
   const auto wanted = static_cast<std::size_t>(options.integer("clients"));
   if (wanted > groups.size()) {
-    fail("partition.clients: {} clients, but only {} users in groups of {}; expected at most {} (0 = all)", wanted,
-         rows_of.size(), group_size, groups.size());
+    fail(
+        "partition.clients: {} clients, but only {} users in groups of {}; expected at most {} (0 "
+        "= all)",
+        wanted, rows_of.size(), group_size, groups.size());
   }
   if (wanted > 0 && wanted < groups.size()) {
     // A random choice of clients, kept in the order of the users.

@@ -1,4 +1,5 @@
-// Bytes of data files, plain or gzip, and the arithmetic that keeps a lying header from being believed.
+// Bytes of data files, plain or gzip, and the arithmetic that keeps a lying header from being
+// believed.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 
 namespace parley {
 
-// The whole file, unpacked when it begins like gzip. Throws InputError (missing, truncated, damaged).
+// The whole file, unpacked when it begins like gzip. Throws InputError (missing, truncated,
+// damaged).
 std::string read_unpacked(const std::filesystem::path& path);
 // The same for bytes in memory; `name` stands in messages.
 std::string unpack_gzip(std::string_view bytes, const std::string& name);
@@ -19,7 +21,8 @@ std::string unpack_gzip(std::string_view bytes, const std::string& name);
 std::uint32_t big_endian_32(std::string_view bytes, std::size_t offset);
 std::uint64_t little_endian(std::string_view bytes, std::size_t offset, std::size_t width);
 
-// The product of extents; throws InputError naming `name` when one is negative or the product overflows.
+// The product of extents; throws InputError naming `name` when one is negative or the product
+// overflows.
 std::size_t checked_product(std::span<const std::int64_t> extents, const std::string& name);
 
 }  // namespace parley

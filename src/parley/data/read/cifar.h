@@ -1,4 +1,5 @@
-// CIFAR-10's binary form: records of one label byte and 3 × 32 × 32 pixel bytes, channel by channel.
+// CIFAR-10's binary form: records of one label byte and 3 × 32 × 32 pixel bytes, channel by
+// channel.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +11,8 @@
 
 namespace parley {
 
-// Appends the records to `data` (shape {3, 32, 32}, 10 classes). Throws InputError and leaves `data` as it was.
+// Appends the records to `data` (shape {3, 32, 32}, 10 classes). Throws InputError and leaves
+// `data` as it was.
 void append_cifar10(std::string_view bytes, const std::string& name, Dataset& data);
 
 // data_batch_1.bin … data_batch_5.bin of the folder, or test_batch.bin.

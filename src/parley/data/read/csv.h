@@ -1,8 +1,8 @@
 // Comma-separated values with a header line; fields may be quoted ("a, ""b""").
 #pragma once
 
-#include <filesystem>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +26,14 @@ struct CsvTable {
   std::size_t rows = 0;
 };
 
-// Throws InputError "file:line:column: …" (a missing column, a bad number, a short row, an open quote).
+// Throws InputError "file:line:column: …" (a missing column, a bad number, a short row, an open
+// quote).
 CsvTable parse_csv(std::string_view text, const CsvColumns& columns, const std::string& name);
 CsvTable read_csv(const std::filesystem::path& path, const CsvColumns& columns);
 
-// Labels as classes. When the first training label is a whole number all must be, and stay what they are; otherwise
-// they are names, numbered in sorted order. `train_name` and `test_name` stand in messages.
+// Labels as classes. When the first training label is a whole number all must be, and stay what
+// they are; otherwise they are names, numbered in sorted order. `train_name` and `test_name` stand
+// in messages.
 struct CsvClasses {
   std::vector<std::int32_t> train;
   std::vector<std::int32_t> test;

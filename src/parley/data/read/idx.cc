@@ -16,8 +16,10 @@ std::vector<std::int64_t> parse_extents(std::string_view bytes, const std::strin
   }
   const std::uint32_t magic = big_endian_32(bytes, 0);
   if ((magic >> 8) != kUnsignedByte) {
-    fail("{}: expected the idx magic number 0x000008nn (unsigned bytes), found 0x{:08x}; is it another format?",
-         name, magic);
+    fail(
+        "{}: expected the idx magic number 0x000008nn (unsigned bytes), found 0x{:08x}; is it "
+        "another format?",
+        name, magic);
   }
   const std::size_t rank = magic & 0xff;
   if (rank == 0 || rank > 8) {
@@ -41,7 +43,8 @@ IdxArray parse_idx(std::string_view bytes, const std::string& name) {
   const std::size_t found = bytes.size() - header;
   if (found != expected) {
     fail("{}: {}: expected {} values for {}, found {}; fetch the file again", name,
-         found < expected ? "truncated" : "trailing bytes", expected, describe_shape(array.shape), found);
+         found < expected ? "truncated" : "trailing bytes", expected, describe_shape(array.shape),
+         found);
   }
   array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
   return array;

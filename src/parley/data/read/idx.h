@@ -1,4 +1,5 @@
-// The idx format of MNIST: a big-endian header (two zero bytes, type, number of extents, extents), then the values.
+// The idx format of MNIST: a big-endian header (two zero bytes, type, number of extents, extents),
+// then the values.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,9 @@ struct IdxArray {
 IdxArray parse_idx(std::string_view bytes, const std::string& name);
 IdxArray read_idx(const std::filesystem::path& path);
 
-// Images {n, h, w} become {1, h, w}; {n, c, h, w} and {n, f} keep their extents. `classes` is left at the
-// largest label + 1, or at `classes` when that is above 0; then a label beyond it is an InputError.
+// Images {n, h, w} become {1, h, w}; {n, c, h, w} and {n, f} keep their extents. `classes` is left
+// at the largest label + 1, or at `classes` when that is above 0; then a label beyond it is an
+// InputError.
 Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels,
                       std::size_t classes);
 

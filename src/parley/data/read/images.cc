@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <thread>
 
 #include "parley/base/errors.h"
 #include "parley/base/files.h"
@@ -58,9 +60,15 @@ Listing list_images(const fs::path& folder, const std::vector<std::string>& clas
   return listing;
 }
 
-Image decode_file(const fs::path& file) { return decode_image(read_file(file), file.string()); }
+Image decode_file(const fs::path& file) {
+  return decode_image(read_file(file), file.string());
+}
 
 }  // namespace
+
+std::size_t image_workers() {
+  return std::max(8u, std::thread::hardware_concurrency());
+}
 
 Dataset read_image_folder(const fs::path& folder, const std::vector<std::string>& classes,
                           std::size_t workers) {
@@ -77,12 +85,16 @@ Dataset read_image_folder(const fs::path& folder, const std::vector<std::string>
   std::vector<std::uint8_t> pixels(checked_product(extents, folder.string()));
   run_jobs(workers, listing.files.size(), [&](std::size_t, std::size_t i) {
     const Image image = decode_file(listing.files[i]);
-    if (image.channels != first.channels || image.height != first.height || image.width != first.width) {
-      fail("{}: {} × {} × {} (channels, height, width); expected {} × {} × {} as in {}: bring all to one size",
-           listing.files[i].string(), image.channels, image.height, image.width, first.channels,
-           first.height, first.width, listing.files.front().string());
+    if (image.channels != first.channels || image.height != first.height ||
+        image.width != first.width) {
+      fail(
+          "{}: {} × {} × {} (channels, height, width); expected {} × {} × {} as in {}: bring all "
+          "to one size",
+          listing.files[i].string(), image.channels, image.height, image.width, first.channels,
+          first.height, first.width, listing.files.front().string());
     }
-    std::copy(image.pixels.begin(), image.pixels.end(), pixels.begin() + static_cast<std::ptrdiff_t>(i * size));
+    std::copy(image.pixels.begin(), image.pixels.end(),
+              pixels.begin() + static_cast<std::ptrdiff_t>(i * size));
   });
   Dataset data;
   data.shape = {first.channels, first.height, first.width};

@@ -10,7 +10,8 @@
 namespace parley {
 namespace {
 
-// A label this large is a user id, a hash or a price; a model with so many outputs would only exhaust the memory.
+// A label this large is a user id, a hash or a price; a model with so many outputs would only
+// exhaust the memory.
 constexpr std::int32_t kMostClasses = 1'000'000;
 
 }  // namespace
@@ -50,7 +51,8 @@ std::vector<std::string> read_users(const std::filesystem::path& path) {
   return users;
 }
 
-NumberedUsers number_users(const std::vector<std::string>& train, const std::vector<std::string>& test) {
+NumberedUsers number_users(const std::vector<std::string>& train,
+                           const std::vector<std::string>& test) {
   const auto is_number = [](const std::string& user) { return natural_number(user) >= 0; };
   const bool numbers = std::all_of(train.begin(), train.end(), is_number) &&
                        std::all_of(test.begin(), test.end(), is_number);
@@ -59,8 +61,9 @@ NumberedUsers number_users(const std::vector<std::string>& train, const std::vec
     std::vector<std::int32_t> result;
     result.reserve(users.size());
     for (const auto& user : users) {
-      result.push_back(numbers ? natural_number(user)
-                               : seen.emplace(user, static_cast<std::int32_t>(seen.size())).first->second);
+      result.push_back(
+          numbers ? natural_number(user)
+                  : seen.emplace(user, static_cast<std::int32_t>(seen.size())).first->second);
     }
     return result;
   };

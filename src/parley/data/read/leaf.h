@@ -1,8 +1,9 @@
-// LEAF's json (Caldas et al. 2018): {"users": [...], "num_samples": [...], "user_data": {user: {"x": [...], "y": [...]}}}.
+// LEAF's json (Caldas et al. 2018): {"users": [...], "num_samples": [...], "user_data": {user:
+// {"x": [...], "y": [...]}}}.
 #pragma once
 
-#include <filesystem>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,8 @@ struct LeafTable {
   std::vector<std::string> users;  // of each row
 };
 
-// Numeric x (nested lists are flattened) and whole-number y. Appends; throws InputError naming `name` and the user.
+// Numeric x (nested lists are flattened) and whole-number y. Appends; throws InputError naming
+// `name` and the user.
 void append_leaf(std::string_view text, const std::string& name, LeafTable& table);
 
 // Every *.json of a folder, in the order of their names; or one file.

@@ -1,0 +1,117 @@
+#include "parley/data/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "parley/data/normalize.h"
+#include "parley/data/partition.h"
+#include "parley/data/select.h"
+
+namespace parley {
+namespace {
+
+// Two channels of two pixels.
+Dataset small() {
+  Dataset data;
+  data.name = "small";
+  data.shape = {2, 1, 2};
+  data.values = std::vector<std::uint8_t>{0, 255, 10, 10, 51, 102, 10, 10, 1, 2, 10, 10};
+  data.labels = {0, 1, 0};
+  data.users = {4, 5, 4};
+  data.classes = 2;
+  return data;
+}
+
+std::vector<float> inputs(const Batch& batch) {
+  return {batch.inputs.begin(), batch.inputs.end()};
+}
+
+TEST(Dataset, GathersNormalisedBatches) {
+  Dataset data = small();
+  data.transform = normalizer(data, "auto");
+  EXPECT_EQ(data.transform.scale.size(), 1u);
+  const std::vector<std::uint32_t> rows = {2, 0, 1}, positions = {2, 1};
+  const View view{.data = &data, .rows = rows};
+  BatchBuffer buffer;
+  const Batch batch = buffer.gather(view, positions);
+  EXPECT_EQ(batch.size, 2u);
+  EXPECT_EQ(batch.labels[0], 1);
+  EXPECT_FLOAT_EQ(batch.inputs[0], 0.2f);
+  EXPECT_FLOAT_EQ(batch.inputs[5], 1.0f);
+  EXPECT_EQ(buffer.gather_range(view, 1, 1).size, 0u);
+}
+
+TEST(Dataset, PermutationActsOnFeatures) {
+  const Dataset data = small();
+  const std::vector<std::uint32_t> rows = {0}, order = {3, 1, 0, 2};
+  BatchBuffer buffer;
+  EXPECT_EQ(inputs(buffer.gather_range({&data, rows, order}, 0, 1)),
+            (std::vector<float>{10, 255, 0, 10}));
+}
+
+TEST(Normalize, StandardGivesMeanZeroAndDeviationOne) {
+  Dataset data = small();
+  data.transform = normalizer(data, "standard");
+  ASSERT_EQ(data.transform.scale.size(), 2u);
+  const WholeView whole(data);
+  BatchBuffer buffer;
+  const Batch batch = buffer.gather_range(whole.view(), 0, 3);
+  double sum = 0, squares = 0;
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t j = 0; j < 2; ++j) {
+      sum += batch.inputs[row * 4 + j];
+      squares += batch.inputs[row * 4 + j] * batch.inputs[row * 4 + j];
+      EXPECT_FLOAT_EQ(batch.inputs[row * 4 + 2 + j], 0.0f);  // the constant channel
+    }
+  }
+  EXPECT_NEAR(sum / 6, 0, 1e-6);
+  EXPECT_NEAR(squares / 6, 1, 1e-5);
+}
+
+TEST(Normalize, FloatsStayUnlessAsked) {
+  Dataset data;
+  data.shape = {2};
+  data.values = std::vector<float>{1, 5, 3, 5};
+  data.labels = {0, 0};
+  data.classes = 1;
+  EXPECT_TRUE(normalizer(data, "auto").scale.empty());
+  EXPECT_TRUE(normalizer(data, "none").scale.empty());
+  const Affine unit = normalizer(data, "unit");
+  EXPECT_EQ(unit.scale, (std::vector<float>{0.5f, 1.0f}));
+  EXPECT_EQ(unit.shift, (std::vector<float>{-0.5f, -5.0f}));
+}
+
+TEST(Select, RowsCarryEverything) {
+  const Dataset data = small();
+  const std::vector<std::uint32_t> rows = {1};
+  const Dataset one = select_rows(data, rows);
+  EXPECT_EQ(std::get<0>(one.values), (std::vector<std::uint8_t>{51, 102, 10, 10}));
+  EXPECT_EQ(one.labels, (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(one.users, (std::vector<std::int32_t>{5}));
+  EXPECT_EQ(one.classes, 2u);
+}
+
+TEST(Select, LimitSpreadsOverSortedLabels) {
+  EXPECT_EQ(limit_rows(small(), 2).labels, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(limit_rows(small(), 0).size(), 3u);
+  EXPECT_EQ(limit_rows(small(), 9).size(), 3u);
+  Dataset sorted = small();
+  sorted.values = std::vector<std::uint8_t>(16);
+  sorted.users.clear();
+  sorted.labels = {0, 0, 1, 1};
+  EXPECT_EQ(limit_rows(sorted, 2).labels, (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(Select, HoldsOutPerUser) {
+  const auto [rest, part] = hold_out_per_user(small(), 0.5, 1);
+  EXPECT_EQ(std::set(rest.users.begin(), rest.users.end()),
+            (std::set{4, 5}));  // user 5 has one row and keeps it
+  EXPECT_EQ(part.users, (std::vector<std::int32_t>{4}));
+  const auto [train, test] = hold_out(small(), 0.01, 1);
+  EXPECT_EQ(train.size(), 2u);
+  EXPECT_EQ(test.size(), 1u);
+}
+
+}  // namespace
+}  // namespace parley
