@@ -75,8 +75,9 @@ void bench(const std::string& file, const std::vector<std::string>& assignments,
     const Speed speed = measure(experiment, count, rounds);
     const auto rate = [&](std::size_t n) { return static_cast<double>(n) / speed.seconds; };
     if (one_thread == 0.0) one_thread = rate(speed.samples);
-    table.add({std::to_string(count), fmt::format("{:.1f}", rate(speed.clients)), fmt::format("{:.0f}", rate(speed.steps)),
-               fmt::format("{:.0f}", rate(speed.samples)), fmt::format("{:.3f}", speed.seconds / static_cast<double>(rounds)),
+    table.add({std::to_string(count), fmt::format("{:.1f}", rate(speed.clients)),
+               fmt::format("{:.0f}", rate(speed.steps)), fmt::format("{:.0f}", rate(speed.samples)),
+               fmt::format("{:.3f}", speed.seconds / static_cast<double>(rounds)),
                fmt::format("{:.2f}", rate(speed.samples) / one_thread)});
   }
   fmt::print("{}\npeak memory {}\n", table.text(), bytes_text(peak_memory()));

@@ -46,11 +46,17 @@ void show(const ExperimentArguments& arguments, std::size_t limit) {
 }
 
 void get(const std::string& name, const std::string& to, const std::string& from) {
-  const std::filesystem::path folder = fetch_dataset(name, to, from, [](const std::string& line) {
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  });
-  fmt::print("{} is ready in {}\n", name, folder.string());
+  const std::filesystem::path destination =
+      to.empty() ? DataRoots::standard("").folders.at(0) : std::filesystem::path(to);
+  fmt::print("fetching {} into {}\n", name, destination.string());
+  const auto folder =
+      fetch_dataset(name, destination, from, [](const std::string& file, std::uint64_t done, std::uint64_t total) {
+        if (!is_terminal()) return;
+        const auto size = [](std::uint64_t n) { return bytes_text(static_cast<double>(n)); };
+        fmt::print("\r\033[K  {}  {}{}", file, size(done), total > 0 ? " of " + size(total) : "");
+        std::fflush(stdout);
+      });
+  fmt::print("{}{} is ready in {}\n", is_terminal() ? "\r\033[K" : "", name, folder.string());
 }
 
 }  // namespace

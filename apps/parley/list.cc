@@ -56,7 +56,8 @@ void list(const std::string& wanted) {
     names.push_back(one.plural);
     if (wanted.empty() || wanted == one.plural) list_kind(one);
   }
-  if (!wanted.empty() && std::ranges::find(names, wanted) == names.end()) fail("{}", unknown_name("kind", wanted, names));
+  if (!wanted.empty() && std::ranges::find(names, wanted) == names.end())
+    fail("{}", unknown_name("kind", wanted, names));
   if (wanted.empty()) fmt::print("parley describe NAME shows the options of one of them.\n");
 }
 
@@ -69,7 +70,8 @@ void print_options(const std::vector<Option>& options) {
 void describe_section(const SectionAbout& section) {
   fmt::print("[{}]\n{}\n", section.name, section.meaning);
   print_options(section.options);
-  if (!section.chosen_by.empty()) fmt::print("  and the options of the chosen {}.{}\n", section.name, section.chosen_by);
+  if (!section.chosen_by.empty())
+    fmt::print("  and the options of the chosen {}.{}\n", section.name, section.chosen_by);
 }
 
 void describe(const std::string& name) {
@@ -117,7 +119,9 @@ void print_option_table(const std::vector<Option>& options) {
 }
 
 void print_reference() {
-  fmt::print("# Reference\n\nWritten by `parley list --markdown` from the program's own registries; do not edit.\n\n## Sections of an experiment file\n\n");
+  fmt::print(
+      "# Reference\n\nWritten by `parley list --markdown` from the program's own registries; do not edit.\n\n## "
+      "Sections of an experiment file\n\n");
   for (const auto& section : sections(catalogue())) {
     fmt::print("### [{}]\n\n{}\n\n", section.name, section.meaning);
     print_option_table(section.options);

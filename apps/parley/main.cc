@@ -1,7 +1,7 @@
+#include <unistd.h>
 #include <csignal>
 #include <cstdio>
 #include <thread>
-#include <unistd.h>
 
 #include "commands.h"
 #include "parley/base/errors.h"

@@ -1,7 +1,7 @@
 // parley report: a page from run folders.
+#include "parley/store/report.h"
 #include "commands.h"
 #include "parley/base/files.h"
-#include "parley/store/report.h"
 #include "terminal.h"
 
 namespace parley::app {

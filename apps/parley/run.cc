@@ -22,9 +22,12 @@ struct RunArguments {
   }
 };
 
-bool holds_run(const fs::path& folder) { return fs::exists(folder / "run.json"); }
+bool holds_run(const fs::path& folder) {
+  return fs::exists(folder / "run.json");
+}
 
-// Without --out: runs/NAME, or runs/NAME-2, -3, … so that no earlier result is overwritten; to resume, the last of them.
+// Without --out: runs/NAME, or runs/NAME-2, -3, … so that no earlier result is overwritten; to resume, the last of
+// them.
 fs::path pick_folder(const std::string& file, bool resume) {
   const fs::path base = default_folder(file);
   fs::path last = base;
@@ -42,8 +45,8 @@ void write_report(const fs::path& folder) {
 
 void describe(const Experiment& experiment, std::size_t threads) {
   const Dataset& train = *experiment.federated.data.train;
-  fmt::print("{}: {} train + {} test examples, {}\n", train.name, train.size(),
-             experiment.federated.data.test->size(), experiment.describe_partition());
+  fmt::print("{}: {} train + {} test examples, {}\n", train.name, train.size(), experiment.federated.data.test->size(),
+             experiment.describe_partition());
   fmt::print("{}, {} parameters; {}; {} thread{}\n", experiment.describe_model(), experiment.layout->size(),
              experiment.settings.method.text("name"), threads, threads == 1 ? "" : "s");
 }
@@ -78,8 +81,9 @@ std::string spread_text(const Spread& spread, std::size_t seeds, double scale, c
 
 std::string study_table(std::vector<StudyRow> rows) {
   const bool classified = !rows.empty() && rows.front().classified;
-  Table table(classified ? std::vector<std::string>{"", "final acc. %", "best acc. %", "test loss", "up", "down", "train time"}
-                         : std::vector<std::string>{"", "test loss", "up", "down", "train time"});
+  Table table(classified
+                  ? std::vector<std::string>{"", "final acc. %", "best acc. %", "test loss", "up", "down", "train time"}
+                  : std::vector<std::string>{"", "test loss", "up", "down", "train time"});
   for (const auto& row : rows) {
     std::vector<std::string> cells{row.label};
     if (classified) {
@@ -109,7 +113,9 @@ void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::s
           [&](const StudyResult& result) {
             bar.clear();
             const Json& last = result.metrics.back();
-            const char* fate = result.fate == RunFate::done_before ? "done before" : result.fate == RunFate::resumed ? "resumed" : "done";
+            const char* fate = result.fate == RunFate::done_before ? "done before"
+                               : result.fate == RunFate::resumed   ? "resumed"
+                                                                   : "done";
             fmt::print("{:<11}  {} seed {}  {}\n", fate, result.run->label, result.run->seed,
                        last.contains("test_accuracy") ? "test " + percent(last["test_accuracy"].get<double>())
                                                       : fmt::format("loss {:.4f}", last.value("test_loss", 0.0)));
@@ -151,7 +157,8 @@ void add_run(CLI::App& app) {
 }
 
 void add_compare(CLI::App& app) {
-  auto* command = app.add_subcommand("compare", "run several methods and seeds on the same split; one table, one report");
+  auto* command =
+      app.add_subcommand("compare", "run several methods and seeds on the same split; one table, one report");
   const auto arguments = std::make_shared<ExperimentArguments>();
   const auto where = std::make_shared<RunArguments>();
   const auto methods = std::make_shared<std::vector<std::string>>();

@@ -27,7 +27,8 @@ std::string bar(double share, std::size_t width) {
 // "test 87.3 %, loss 0.412": what a person wants to see of a round.
 std::string headline(const Json& metrics) {
   std::string text;
-  if (metrics.contains("test_accuracy")) text += fmt::format("test {}  ", percent(metrics["test_accuracy"].get<double>()));
+  if (metrics.contains("test_accuracy"))
+    text += fmt::format("test {}  ", percent(metrics["test_accuracy"].get<double>()));
   if (metrics.contains("test_loss")) text += fmt::format("loss {:.4f}  ", metrics["test_loss"].get<double>());
   if (metrics.contains("refused")) text += fmt::format("refused {}  ", metrics["refused"].size());
   return text;
@@ -35,7 +36,9 @@ std::string headline(const Json& metrics) {
 
 }  // namespace
 
-bool is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }
+bool is_terminal() {
+  return ::isatty(STDOUT_FILENO) != 0;
+}
 
 std::size_t display_width(const std::string& utf8) {
   return static_cast<std::size_t>(
@@ -68,7 +71,9 @@ std::string Table::text() const {
   return text;
 }
 
-std::string percent(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
+std::string percent(double share) {
+  return fmt::format("{:.2f} %", 100.0 * share);
+}
 
 std::string bytes_text(double bytes) {
   static const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
@@ -109,8 +114,9 @@ void ProgressBar::draw(std::size_t finished, std::size_t cohort) {
   const double done = static_cast<double>(round_ - first_round_) + in_round;
   const double todo = static_cast<double>(rounds_ - first_round_ + 1);
   const double elapsed = std::chrono::duration<double>(drawn_ - begin_).count();
-  std::string line = fmt::format("{}  round {}/{}  {}  {}", title_, round_, rounds_,
-                                 bar((static_cast<double>(round_ - 1) + in_round) / static_cast<double>(rounds_), 20), last_);
+  std::string line =
+      fmt::format("{}  round {}/{}  {}  {}", title_, round_, rounds_,
+                  bar((static_cast<double>(round_ - 1) + in_round) / static_cast<double>(rounds_), 20), last_);
   if (done > 0.2 && elapsed > 1.0) line += fmt::format("left {}", duration_text(elapsed / done * (todo - done)));
   // A line that wraps could not be drawn over.
   const std::size_t width = terminal_width() - 1;

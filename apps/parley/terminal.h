@@ -22,9 +22,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-std::string percent(double share);           // "87.31 %"
-std::string bytes_text(double bytes);        // "21.3 MB"
-std::string duration_text(double seconds);   // "1:23" or "4.2 s"
+std::string percent(double share);          // "87.31 %"
+std::string bytes_text(double bytes);       // "21.3 MB"
+std::string duration_text(double seconds);  // "1:23" or "4.2 s"
 std::size_t display_width(const std::string& utf8);
 
 // One run at a time; `title` stands before the bar.

@@ -51,7 +51,9 @@ std::string slurp(const std::filesystem::path& file) {
   return text.str();
 }
 
-bool is_list(const Value& value) { return value.index() >= 4; }
+bool is_list(const Value& value) {
+  return value.index() >= 4;
+}
 
 }  // namespace
 
@@ -127,7 +129,9 @@ const Config::Item* Config::find(const std::string& section, const std::string& 
   return item == table->second.end() ? nullptr : &item->second;
 }
 
-bool Config::has(const std::string& section, const std::string& key) const { return find(section, key) != nullptr; }
+bool Config::has(const std::string& section, const std::string& key) const {
+  return find(section, key) != nullptr;
+}
 
 std::string Config::text(const std::string& section, const std::string& key, const std::string& fallback) const {
   const Item* item = find(section, key);
@@ -144,7 +148,8 @@ std::vector<std::string> Config::items(const std::string& section, const std::st
   return std::visit(
       [](const auto& list) {
         std::vector<std::string> result;
-        if constexpr (requires { list.begin()->begin(); } || requires { list.front() + 1; }) {
+        if constexpr (
+            requires { list.begin()->begin(); } || requires { list.front() + 1; }) {
           for (const auto& x : list) result.push_back(to_toml(Value(x)));
         }
         return result;
@@ -256,12 +261,13 @@ void Config::refuse_unknown() const {
   }
 }
 
-void Config::erase(const std::string& section) { sections_.erase(section); }
+void Config::erase(const std::string& section) {
+  sections_.erase(section);
+}
 
 void Config::drop(const std::string& section) {
-  std::erase_if(sections_, [&](const auto& entry) {
-    return entry.first == section || entry.first.starts_with(section + ".");
-  });
+  std::erase_if(sections_,
+                [&](const auto& entry) { return entry.first == section || entry.first.starts_with(section + "."); });
 }
 
 }  // namespace parley

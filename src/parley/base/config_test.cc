@@ -73,8 +73,8 @@ TEST(Config, RefusalsNamePlaceKeyAndRemedy) {
 }
 
 TEST(Config, UnknownKeysAndSectionsAreErrors) {
-  EXPECT_TRUE(resolve_client("[client]\nepoch = 2\n").starts_with(
-      "exp.toml:2: unknown key 'client.epoch'; did you mean 'client.epochs'? known"));
+  EXPECT_TRUE(resolve_client("[client]\nepoch = 2\n")
+                  .starts_with("exp.toml:2: unknown key 'client.epoch'; did you mean 'client.epochs'? known"));
   EXPECT_EQ(resolve_client("[cleint]\nlr = 2\n"),
             "exp.toml:2: unknown section 'cleint'; did you mean 'client'? known: client");
 }
@@ -97,7 +97,8 @@ TEST(Config, BadAssignmentsAreRefused) {
 }
 
 TEST(Options, WriteTomlThatReadsBack) {
-  const Value values[] = {true, std::int64_t{7}, 1.0, 1e-8, 0.1, std::string("a \"b\"\n"), std::vector<double>{1.0, 2.5}};
+  const Value values[] = {
+      true, std::int64_t{7}, 1.0, 1e-8, 0.1, std::string("a \"b\"\n"), std::vector<double>{1.0, 2.5}};
   for (const auto& value : values) {
     Config config = Config::parse("[s]\nx = " + to_toml(value) + "\n");
     const Options options = config.resolve("s", {{"x", value, ""}});

@@ -65,7 +65,9 @@ std::string Range::describe() const {
   return "";
 }
 
-std::string to_toml(const Value& value) { return std::visit(Writer{}, value); }
+std::string to_toml(const Value& value) {
+  return std::visit(Writer{}, value);
+}
 
 std::string type_name(const Value& value) {
   static const char* const names[] = {"true or false",           "a whole number",    "a number",       "a text",
@@ -87,14 +89,24 @@ const T& Options::get(std::string_view key) const {
   return std::get<T>(found->second);
 }
 
-bool Options::flag(std::string_view key) const { return get<bool>(key); }
-std::int64_t Options::integer(std::string_view key) const { return get<std::int64_t>(key); }
-double Options::real(std::string_view key) const { return get<double>(key); }
-const std::string& Options::text(std::string_view key) const { return get<std::string>(key); }
+bool Options::flag(std::string_view key) const {
+  return get<bool>(key);
+}
+std::int64_t Options::integer(std::string_view key) const {
+  return get<std::int64_t>(key);
+}
+double Options::real(std::string_view key) const {
+  return get<double>(key);
+}
+const std::string& Options::text(std::string_view key) const {
+  return get<std::string>(key);
+}
 const std::vector<std::int64_t>& Options::integers(std::string_view key) const {
   return get<std::vector<std::int64_t>>(key);
 }
-const std::vector<double>& Options::reals(std::string_view key) const { return get<std::vector<double>>(key); }
+const std::vector<double>& Options::reals(std::string_view key) const {
+  return get<std::vector<double>>(key);
+}
 const std::vector<std::string>& Options::texts(std::string_view key) const {
   return get<std::vector<std::string>>(key);
 }

@@ -27,9 +27,15 @@ struct Range {
   std::string describe() const;  // "> 0", "in [0, 1)", "" when unbounded
 };
 inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-inline Range at_least(double low) { return {.low = low}; }
-inline Range above(double low) { return {.low = low, .low_excluded = true}; }
-inline Range between(double low, double high) { return {.low = low, .high = high}; }
+inline Range at_least(double low) {
+  return {.low = low};
+}
+inline Range above(double low) {
+  return {.low = low, .low_excluded = true};
+}
+inline Range between(double low, double high) {
+  return {.low = low, .high = high};
+}
 
 struct Option {
   std::string key;

@@ -22,7 +22,9 @@ std::uint64_t absorb(std::uint64_t hash, std::uint64_t word) {
   return splitmix(x);
 }
 
-std::uint64_t rotate_left(std::uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
+std::uint64_t rotate_left(std::uint64_t x, int k) {
+  return (x << k) | (x >> (64 - k));
+}
 
 }  // namespace
 
@@ -47,9 +49,13 @@ std::uint64_t Stream::bits() {
   return result;
 }
 
-double Stream::uniform() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
+double Stream::uniform() {
+  return static_cast<double>(bits() >> 11) * 0x1.0p-53;
+}
 
-double Stream::uniform(double low, double high) { return low + (high - low) * uniform(); }
+double Stream::uniform(double low, double high) {
+  return low + (high - low) * uniform();
+}
 
 std::uint64_t Stream::below(std::uint64_t n) {
   assert(n > 0);
@@ -72,7 +78,9 @@ double Stream::normal() {
   return radius * std::cos(angle);
 }
 
-double Stream::gamma(double shape) { return std::exp(log_gamma_draw(shape)); }
+double Stream::gamma(double shape) {
+  return std::exp(log_gamma_draw(shape));
+}
 
 // Marsaglia & Tsang (2000). Below shape 1 the draw is boosted by U^(1/shape), in logarithms: at shape 0.01 the value
 // itself would often underflow to zero.

@@ -29,7 +29,8 @@ TEST(Stream, EveryPartOfTheNameMatters) {
 
 TEST(Stream, KeepsItsBitsFromVersionToVersion) {
   // A change here changes every published result; it must be deliberate.
-  const std::uint64_t golden[] = {0xc9e9480133bae24fULL, 0x5d9d8f7bc3550540ULL, 0xee9bc2d224ad0aa1ULL, 0xcf4f740728b3d7f5ULL};
+  const std::uint64_t golden[] = {0xc9e9480133bae24fULL, 0x5d9d8f7bc3550540ULL, 0xee9bc2d224ad0aa1ULL,
+                                  0xcf4f740728b3d7f5ULL};
   Stream stream(1, "golden", 2, 3);
   for (const auto expected : golden) EXPECT_EQ(stream.bits(), expected);
 }

@@ -97,7 +97,8 @@ std::string Experiment::describe_partition() const {
   const Options& partition = settings.partition;
   std::string text = partition.text("kind");
   for (const auto& [key, value] : partition.values()) {
-    if (key != "kind" && key != "clients" && key != "seed" && key != "min_size") text += fmt::format(" {}={}", key, to_toml(value));
+    if (key != "kind" && key != "clients" && key != "seed" && key != "min_size")
+      text += fmt::format(" {}={}", key, to_toml(value));
   }
   return fmt::format("{}, {} clients", text, clients());
 }

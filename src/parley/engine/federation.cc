@@ -49,7 +49,8 @@ void Federation::train_client(Worker& worker, std::size_t round, std::size_t cli
                         .local = local_,
                         .store = store_};
   update.client = client;
-  update.weight = experiment_.settings.server.text("weighting") == "uniform" ? 1.0 : static_cast<double>(task.data.size());
+  update.weight =
+      experiment_.settings.server.text("weighting") == "uniform" ? 1.0 : static_cast<double>(task.data.size());
   experiment_.method->client(task, update);
   for (std::size_t i = 0; i < experiment_.stages.size(); ++i) {
     experiment_.stages[i]->forward(schema, task.broadcast, update, task.stream(fmt::format("stage {}", i)));
@@ -62,14 +63,14 @@ void Federation::require_enough(const CohortResult& result, const RoundReport& r
   if (result.sum.count() >= least && result.sum.count() > 0) return;
   constexpr std::size_t kShown = 5;
   const auto shown = std::span(report.refused).first(std::min(kShown, report.refused.size()));
-  fail<RunError>("round {}: only {} of {} clients were accepted, {} are needed (server.min_clients); {}{}", report.round,
-                 result.sum.count(), cohort, least, fmt::join(shown, "; "),
+  fail<RunError>("round {}: only {} of {} clients were accepted, {} are needed (server.min_clients); {}{}",
+                 report.round, result.sum.count(), cohort, least, fmt::join(shown, "; "),
                  report.refused.size() > kShown ? fmt::format("; and {} more", report.refused.size() - kShown) : "");
 }
 
 RoundReport Federation::round(std::size_t number, const std::function<void(std::size_t, std::size_t)>& done) {
-  const auto cohort = draw_cohort(experiment_.federated.partition, experiment_.settings.server.real("participation"),
-                                  seed_, number);
+  const auto cohort =
+      draw_cohort(experiment_.federated.partition, experiment_.settings.server.real("participation"), seed_, number);
   const Schema schema = experiment_.method->schema();
   CohortResult result = train_and_fold(
       workers_.size(), cohort.size(), schema,

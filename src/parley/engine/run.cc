@@ -37,8 +37,7 @@ Json describe(const Experiment& experiment, const RunControls& controls) {
       {"seed", experiment.settings.run.integer("seed")},
       {"rounds", experiment.settings.run.integer("rounds")},
       {"wall_seconds", 0.0},
-      {"machine",
-       {{"cpu", cpu_name()}, {"cores", std::thread::hardware_concurrency()}, {"threads", controls.threads}}},
+      {"machine", {{"cpu", cpu_name()}, {"cores", std::thread::hardware_concurrency()}, {"threads", controls.threads}}},
       {"data", data.train->name},
       {"train_examples", data.train->size()},
       {"test_examples", data.test->size()},
@@ -118,8 +117,9 @@ class Runner {
         controls_(controls),
         rounds_(static_cast<std::size_t>(experiment.settings.run.integer("rounds"))),
         checkpoint_every_(static_cast<std::size_t>(experiment.settings.run.integer("checkpoint_every"))),
-        store_(experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
-               checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files),
+        store_(
+            experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
+            checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files),
         federation_(experiment, store_, controls.threads) {}
 
   RunSummary run() {

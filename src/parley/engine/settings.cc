@@ -19,15 +19,24 @@ std::vector<Option> run_options() {
 std::vector<Option> model_options(const Catalogue& catalogue) {
   return {
       {"name", std::string("mlp"), "which model", {}, catalogue.models.names()},
-      {"backend", std::string("auto"), "which implementation; auto prefers the native one", {}, {"auto", "native", "torch"}},
+      {"backend",
+       std::string("auto"),
+       "which implementation; auto prefers the native one",
+       {},
+       {"auto", "native", "torch"}},
       {"init", std::string(), "safetensors file with the initial weights; empty draws them by run.seed", {}, {}, true},
-      {"loss", std::string("auto"), "auto: cross_entropy for classes, mse for numbers", {}, {"auto", "cross_entropy", "mse"}},
+      {"loss",
+       std::string("auto"),
+       "auto: cross_entropy for classes, mse for numbers",
+       {},
+       {"auto", "cross_entropy", "mse"}},
   };
 }
 
 std::vector<Option> client_options(const Catalogue& catalogue) {
   auto options = LocalOptions::declared();
-  options.push_back({"optimizer", std::string("sgd"), "local optimiser, fresh in every round", {}, catalogue.optimizers.names()});
+  options.push_back(
+      {"optimizer", std::string("sgd"), "local optimiser, fresh in every round", {}, catalogue.optimizers.names()});
   return options;
 }
 
@@ -35,8 +44,11 @@ std::vector<Option> server_options(const Catalogue& catalogue) {
   return {
       {"participation", 1.0, "share of the clients in a round, drawn anew each time; at least one",
        Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
-      {"weighting", std::string("examples"), "a client's share in the average: its number of examples, or the same for all",
-       {}, {"examples", "uniform"}},
+      {"weighting",
+       std::string("examples"),
+       "a client's share in the average: its number of examples, or the same for all",
+       {},
+       {"examples", "uniform"}},
       {"min_clients", std::int64_t{0}, "stop the run when a round has fewer accepted updates; 0 means half the cohort",
        at_least(0)},
       {"step", std::string("replace"), "how the server goes towards the aggregate", {}, catalogue.server_steps.names()},
@@ -127,8 +139,8 @@ Settings resolve(Config config, const Catalogue& catalogue) {
 }
 
 std::vector<std::pair<std::string, const Options*>> Settings::sections() const {
-  return {{"run", &run},       {"data", &data},     {"partition", &partition}, {"model", &model},
-          {"client", &client}, {"server", &server}, {"method", &method},       {"stages", &stages},
+  return {{"run", &run},           {"data", &data},     {"partition", &partition}, {"model", &model},
+          {"client", &client},     {"server", &server}, {"method", &method},       {"stages", &stages},
           {"evaluate", &evaluate}, {"store", &store}};
 }
 
@@ -150,8 +162,10 @@ std::vector<SectionAbout> sections(const Catalogue& catalogue) {
       {"model", "What is trained.", model_options(catalogue), "name"},
       {"client", "Training at a client.", client_options(catalogue), "optimizer"},
       {"server", "Who takes part, and what the server does with the aggregate.", server_options(catalogue), "step"},
-      {"method", "How updates are made and combined. A table [method.NAME] holds options for one method, so that one "
-                 "file serves a comparison.", method_options(catalogue), "name"},
+      {"method",
+       "How updates are made and combined. A table [method.NAME] holds options for one method, so that one "
+       "file serves a comparison.",
+       method_options(catalogue), "name"},
       {"stages", "Steps between client and sum: clipping, compression.", stages_options(), "use"},
       {"evaluate", "When and how the model is tested.", evaluate_options(), ""},
       {"store", "Where things are kept.", store_options(), ""},

@@ -52,7 +52,7 @@ struct StudyRow {
   std::size_t seeds = 0;
   bool classified = false;
   Spread final_accuracy, best_accuracy, final_loss;
-  Spread seconds;  // of training, without evaluation
+  Spread seconds;                           // of training, without evaluation
   double bytes_up = 0.0, bytes_down = 0.0;  // a run, on average
 };
 std::vector<StudyRow> summarise(const std::vector<StudyResult>& results);

@@ -76,7 +76,8 @@ TEST_P(Contract, ARefusedUpdateLeavesTheCountUnchanged) {
 // State and client records through files in the middle of a run change nothing, bit for bit.
 TEST_P(Contract, ACheckpointInTheMiddleChangesNothing) {
   const TempFolder folder;
-  TestBed straight(GetParam(), kFour, settings()), first(GetParam(), kFour, settings()), second(GetParam(), kFour, settings());
+  TestBed straight(GetParam(), kFour, settings()), first(GetParam(), kFour, settings()),
+      second(GetParam(), kFour, settings());
   straight.rounds(4);
   first.rounds(2);
   first.state().write(real_files(), folder / "state");

@@ -11,7 +11,9 @@ using Settings = std::map<std::string, Value>;
 const TestBed::Quadratics kOneDimension{.h = {{1}, {10}}, .m = {{0}, {1}}};
 const TestBed::Quadratics kTwoDimensions{.h = {{2, .5f}, {.1f, 5}}, .m = {{1, 1}, {-1, 3}}, .copies = {2, 3}};
 
-Settings local(double lr, std::int64_t epochs) { return {{"client.lr", lr}, {"client.epochs", epochs}}; }
+Settings local(double lr, std::int64_t epochs) {
+  return {{"client.lr", lr}, {"client.epochs", epochs}};
+}
 
 Settings with(Settings settings, const std::string& key, Value value) {
   settings[key] = std::move(value);
@@ -75,7 +77,8 @@ TEST(FedSgd, EqualsFedAvgWithOneFullBatchStep) {
 }
 
 TEST(FedProx, MuZeroIsFedAvgBitForBit) {
-  TestBed prox("fedprox", kTwoDimensions, with(local(0.1, 5), "method.mu", 0.0)), avg("fedavg", kTwoDimensions, local(0.1, 5));
+  TestBed prox("fedprox", kTwoDimensions, with(local(0.1, 5), "method.mu", 0.0)),
+      avg("fedavg", kTwoDimensions, local(0.1, 5));
   prox.rounds(7);
   avg.rounds(7);
   for (int j = 0; j < 2; ++j) EXPECT_EQ(prox.theta()[j], avg.theta()[j]);
@@ -143,8 +146,8 @@ TEST(FedNova, RefusesWhatItCannotNormalise) {
 // One client: FedNova's normalisation must cancel exactly, whatever the local solver.
 TEST(FedNova, OneClientKeepsItsOwnResult) {
   const TestBed::Quadratics one{.h = {{2}}, .m = {{1}}};
-  for (const auto& settings :
-       {local(0.1, 5), with(local(0.1, 5), "client.optimizer", std::string("momentum")), with(local(0.1, 5), "method.mu", 0.5)}) {
+  for (const auto& settings : {local(0.1, 5), with(local(0.1, 5), "client.optimizer", std::string("momentum")),
+                               with(local(0.1, 5), "method.mu", 0.5)}) {
     TestBed nova("fednova", one, settings);
     Settings same = settings;
     same.erase("method.mu");

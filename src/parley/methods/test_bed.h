@@ -44,9 +44,11 @@ class TestBed {
     }
     deal(problem);
     const std::size_t d = problem.h[0].size();
-    model_ = native_models().at("quadratic").make.at("native")(
-        Options("model", native_models().at("quadratic").about.options),
-        {.input_shape = {static_cast<std::int64_t>(2 * d)}, .outputs = d, .loss = Loss::mse});
+    model_ =
+        native_models()
+            .at("quadratic")
+            .make.at("native")(Options("model", native_models().at("quadratic").about.options),
+                               {.input_shape = {static_cast<std::int64_t>(2 * d)}, .outputs = d, .loss = Loss::mse});
     layout_ = std::make_shared<const Layout>(model_->layout());
     local_ = LocalOptions(client_);
     trainer_ = std::make_unique<LocalTrainer>(optimizers.at(client_.text("optimizer")).make(client_));

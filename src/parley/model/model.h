@@ -38,8 +38,6 @@ class Model {
   virtual std::size_t outputs() const = 0;
   virtual Loss loss() const = 0;
 
-  // True when parameters() already hold the initial weights (a module that was exported with them).
-  virtual bool pretrained() const { return false; }
   // The source of training noise (dropout) from here on. Called before each client's training.
   virtual void reseed(const Stream& /*noise*/) {}
   // True when two instances must not train at the same time (they share a generator); the engine then uses one worker.

@@ -21,7 +21,8 @@ std::vector<Option> LocalOptions::declared() {
       {"epochs", std::int64_t{1}, "passes over the client's data in a round", at_least(1)},
       {"batch", std::int64_t{32}, "examples a step; 0 takes all of the client's data", at_least(0)},
       {"lr", 0.01, "learning rate", above(0.0)},
-      {"lr_decay", 1.0, "factor on the learning rate after every round", Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+      {"lr_decay", 1.0, "factor on the learning rate after every round",
+       Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
       {"shuffle", true, "a new order of the examples every epoch"},
       {"max_steps", std::int64_t{0}, "stop a client after this many steps a round; 0 sets no limit", at_least(0)},
       {"weight_decay", 0.0, "pull towards zero, added to the gradient", at_least(0.0)},
@@ -36,7 +37,9 @@ LocalOptions::LocalOptions(const Options& client)
       shuffle(client.flag("shuffle")),
       max_steps(static_cast<std::size_t>(client.integer("max_steps"))) {}
 
-double LocalOptions::lr_in(std::size_t round) const { return lr * std::pow(lr_decay, static_cast<double>(round - 1)); }
+double LocalOptions::lr_in(std::size_t round) const {
+  return lr * std::pow(lr_decay, static_cast<double>(round - 1));
+}
 
 void TrainingStats::merge(const TrainingStats& other) {
   loss_sum += other.loss_sum;

@@ -180,9 +180,13 @@ OptimizerRegistry optimizers() {
   const Option momentum{"momentum", 0.9, "share of the last step that is kept", kFraction};
   registry.add({.name = "sgd", .summary = "Stochastic gradient descent."},
                [](const Options& client) { return std::make_unique<Sgd>(client); });
-  registry.add({.name = "momentum", .summary = "SGD with heavy-ball momentum.", .source = "Polyak 1964", .options = {momentum}},
-               [](const Options& client) { return std::make_unique<Momentum>(client, false); });
-  registry.add({.name = "nesterov", .summary = "SGD with Nesterov's look-ahead.", .source = "Nesterov 1983", .options = {momentum}},
+  registry.add(
+      {.name = "momentum", .summary = "SGD with heavy-ball momentum.", .source = "Polyak 1964", .options = {momentum}},
+      [](const Options& client) { return std::make_unique<Momentum>(client, false); });
+  registry.add({.name = "nesterov",
+                .summary = "SGD with Nesterov's look-ahead.",
+                .source = "Nesterov 1983",
+                .options = {momentum}},
                [](const Options& client) { return std::make_unique<Momentum>(client, true); });
   registry.add({.name = "adagrad",
                 .summary = "Steps scaled by the root of all squared gradients so far.",

@@ -78,7 +78,8 @@ TEST(Optimizers, ApplyTheTermInTheirOwnPass) {
     make("sgd", 3, 0.01)->step(theta, grads, term, 0.1f);
     for (std::size_t i = 0; i < 3; ++i) {
       double g = grads[i] + 0.01 * start[i] + (has_offset ? offset[i] : 0.0);
-      if (term.strength > 0) g += 0.7 * (has_precision ? precision[i] : 1.0) * (start[i] - (has_centre ? centre[i] : 0.0));
+      if (term.strength > 0)
+        g += 0.7 * (has_precision ? precision[i] : 1.0) * (start[i] - (has_centre ? centre[i] : 0.0));
       EXPECT_NEAR(theta[i], start[i] - 0.1 * g, 1e-6) << "mask " << mask;
     }
   }
@@ -96,7 +97,9 @@ TEST(Optimizers, ResetForgets) {
   }
 }
 
-Options server_options(const std::string& step) { return Options("server", server_steps().at(step).about.options); }
+Options server_options(const std::string& step) {
+  return Options("server", server_steps().at(step).about.options);
+}
 
 TEST(ServerStep, ReplaceTakesTheTargetExactly) {
   Flat theta{1.0f};

@@ -92,7 +92,8 @@ ServerStepRegistry server_steps() {
                 .source = "Reddi et al. 2021",
                 .options = {lr(0.01), beta1, beta2, tau}},
                [](const Options& server) {
-                 return adaptive(server, [b = server.real("beta2")](double v, double d2) { return b * v + (1 - b) * d2; });
+                 return adaptive(server,
+                                 [b = server.real("beta2")](double v, double d2) { return b * v + (1 - b) * d2; });
                });
   registry.add({.name = "adagrad",
                 .summary = "FedAdagrad: AdaGrad on the pseudo-gradient.",

@@ -31,11 +31,12 @@ class Clip final : public Stage {
 }  // namespace
 
 void add_clip(StageRegistry& registry) {
-  registry.add({.name = "clip",
-                .summary = "Bounds the L2 norm of what a client changes.",
-                .source = "McMahan et al. 2018",
-                .options = {{"clip_norm", 1.0, "largest L2 norm of an update's difference from the broadcast", above(0.0)}}},
-               [](const Options& options) { return std::make_unique<Clip>(options.real("clip_norm")); });
+  registry.add(
+      {.name = "clip",
+       .summary = "Bounds the L2 norm of what a client changes.",
+       .source = "McMahan et al. 2018",
+       .options = {{"clip_norm", 1.0, "largest L2 norm of an update's difference from the broadcast", above(0.0)}}},
+      [](const Options& options) { return std::make_unique<Clip>(options.real("clip_norm")); });
 }
 
 }  // namespace parley

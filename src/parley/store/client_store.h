@@ -55,9 +55,9 @@ class ClientStore {
   std::filesystem::path folder_;
   Files& files_;
   mutable std::mutex mutex_;
-  std::map<std::size_t, ClientRecord> records_;             // Keep::memory
+  std::map<std::size_t, ClientRecord> records_;                // Keep::memory
   std::map<std::size_t, std::optional<ClientRecord>> staged_;  // no value: already on disk as "next"
-  std::map<std::size_t, std::string> versions_;             // committed version on disk
+  std::map<std::size_t, std::string> versions_;                // committed version on disk
   std::set<std::filesystem::path> stale_;
 };
 

@@ -16,7 +16,9 @@ std::string fingerprint(std::string_view bytes) {
   return fmt::format("{:016x}", hash);
 }
 
-std::string state_file(std::size_t round) { return fmt::format("state.{}.safetensors", round); }
+std::string state_file(std::size_t round) {
+  return fmt::format("state.{}.safetensors", round);
+}
 
 // Removes checkpoint states other than the one in force.
 void sweep_states(const fs::path& folder, const std::string& keep) {
@@ -28,13 +30,16 @@ void sweep_states(const fs::path& folder, const std::string& keep) {
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path path, Files& files) : path_(std::move(path)), files_(files) { make_folder(path_); }
+RunFolder::RunFolder(fs::path path, Files& files) : path_(std::move(path)), files_(files) {
+  make_folder(path_);
+}
 
 std::optional<Json> RunFolder::read_info(const fs::path& path) {
   const fs::path file = path / "run.json";
   if (!fs::exists(file)) return std::nullopt;
   auto info = Json::parse(read_file(file), nullptr, false);
-  if (!info.is_object()) fail("{}: not a JSON object; the file is damaged, remove the folder and run again", file.string());
+  if (!info.is_object())
+    fail("{}: not a JSON object; the file is damaged, remove the folder and run again", file.string());
   return info;
 }
 
@@ -63,9 +68,13 @@ void RunFolder::begin(const std::string& config, const Json& info, std::size_t l
   write_info(info);
 }
 
-void RunFolder::write_info(const Json& info) { files_.replace(path_ / "run.json", info.dump(1) + "\n"); }
+void RunFolder::write_info(const Json& info) {
+  files_.replace(path_ / "run.json", info.dump(1) + "\n");
+}
 
-void RunFolder::append_metrics(const Json& line) { files_.append(path_ / "metrics.jsonl", line.dump() + "\n"); }
+void RunFolder::append_metrics(const Json& line) {
+  files_.append(path_ / "metrics.jsonl", line.dump() + "\n");
+}
 
 std::vector<Json> RunFolder::metrics() const {
   std::vector<Json> lines;
@@ -125,6 +134,8 @@ void RunFolder::cut_metrics(std::size_t last_round) {
   files_.replace(path_ / "metrics.jsonl", kept);
 }
 
-void RunFolder::write_model(const State& state) { state.write(files_, path_ / "model.safetensors"); }
+void RunFolder::write_model(const State& state) {
+  state.write(files_, path_ / "model.safetensors");
+}
 
 }  // namespace parley

@@ -44,7 +44,9 @@ const LayoutEntry* Layout::find(std::string_view name) const {
   return nullptr;
 }
 
-std::string describe_shape(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string describe_shape(std::span<const std::int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 std::string Layout::describe() const {
   std::vector<std::string> parts;

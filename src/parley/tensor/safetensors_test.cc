@@ -54,7 +54,8 @@ TEST(Safetensors, AssembleNamesWhatIsMissingOrMisshapen) {
   };
   EXPECT_EQ(message(Layout({{"fc.weight", {3, 2}}})),
             "init.safetensors: tensor 'fc.weight' has shape [2, 3]; the model expects [3, 2]");
-  EXPECT_TRUE(message(Layout({{"fc2.weight", {3, 2}}})).starts_with("init.safetensors: tensor 'fc2.weight' is missing"));
+  EXPECT_TRUE(
+      message(Layout({{"fc2.weight", {3, 2}}})).starts_with("init.safetensors: tensor 'fc2.weight' is missing"));
 }
 
 // Whatever is cut off or flipped, the reader answers with an InputError or a file of the right form, never a crash.
@@ -82,8 +83,8 @@ RC_GTEST_PROP(Safetensors, SurvivesDamage, ()) {
 }
 
 TEST(Safetensors, RefusesWhatIsNotSafetensors) {
-  for (const std::string& bytes : {std::string(), std::string("abc"), std::string(16, '\xff'), std::string(8, '\0') + "{}",
-                                   std::string("\2\0\0\0\0\0\0\0[]", 10)}) {
+  for (const std::string& bytes : {std::string(), std::string("abc"), std::string(16, '\xff'),
+                                   std::string(8, '\0') + "{}", std::string("\2\0\0\0\0\0\0\0[]", 10)}) {
     EXPECT_THROW(parse_safetensors(bytes, "x"), InputError);
   }
 }

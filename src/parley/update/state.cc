@@ -14,7 +14,9 @@ namespace {
   std::abort();
 }
 
-std::string prefix_of(const std::string& channel) { return channel == "theta" ? "" : channel + "/"; }
+std::string prefix_of(const std::string& channel) {
+  return channel == "theta" ? "" : channel + "/";
+}
 
 }  // namespace
 
@@ -30,7 +32,9 @@ const State::Channel* State::find(std::string_view name) const {
   return nullptr;
 }
 
-bool State::has(std::string_view name) const { return find(name) != nullptr; }
+bool State::has(std::string_view name) const {
+  return find(name) != nullptr;
+}
 
 std::span<const float> State::at(std::string_view name) const {
   const Channel* channel = find(name);

@@ -22,7 +22,8 @@ std::size_t position(const Specs& specs, const std::string& name, const char* wh
 bool all_finite(std::span<const float> values) {
   constexpr std::uint32_t kExponent = 0x7f800000u;
   std::uint32_t bad = 0;
-  for (const float x : values) bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x) & kExponent) == kExponent);
+  for (const float x : values)
+    bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x) & kExponent) == kExponent);
   return bad == 0;
 }
 
@@ -34,8 +35,12 @@ std::size_t first_not_finite(std::span<const float> values) {
 
 }  // namespace
 
-std::size_t Schema::channel(const std::string& name) const { return position(channels, name, "channel"); }
-std::size_t Schema::scalar(const std::string& name) const { return position(scalars, name, "scalar"); }
+std::size_t Schema::channel(const std::string& name) const {
+  return position(channels, name, "channel");
+}
+std::size_t Schema::scalar(const std::string& name) const {
+  return position(scalars, name, "scalar");
+}
 
 void Update::shape(const Schema& schema) {
   channels.resize(schema.channels.size());
@@ -126,14 +131,19 @@ void Sum::clear() {
   wire_bytes_ = 0;
 }
 
-std::span<const double> Sum::channel(const std::string& name) const { return channels_[schema_.channel(name)]; }
-std::span<double> Sum::edit(const std::string& name) { return channels_[schema_.channel(name)]; }
-double Sum::scalar(const std::string& name) const { return scalars_[schema_.scalar(name)]; }
+std::span<const double> Sum::channel(const std::string& name) const {
+  return channels_[schema_.channel(name)];
+}
+std::span<double> Sum::edit(const std::string& name) {
+  return channels_[schema_.channel(name)];
+}
+double Sum::scalar(const std::string& name) const {
+  return scalars_[schema_.scalar(name)];
+}
 
 std::span<const double> Sum::take_mean(const std::string& name) {
   const std::size_t c = schema_.channel(name);
-  const double total =
-      schema_.channels[c].weighting == Weighting::by_weight ? weight_ : static_cast<double>(count_);
+  const double total = schema_.channels[c].weighting == Weighting::by_weight ? weight_ : static_cast<double>(count_);
   for (auto& value : channels_[c]) value /= total;
   return channels_[c];
 }

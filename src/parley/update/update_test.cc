@@ -102,7 +102,8 @@ TEST(Sum, CheckNamesWhatIsWrong) {
   EXPECT_EQ(refusal([](Update&) {}), "accepted");
   EXPECT_EQ(refusal([](Update& u) { u.channels[0][1] = nan; }), "channel 'theta' is not finite: number 1 is nan");
   EXPECT_EQ(refusal([](Update& u) { u.channels[1][0] = -inf; }), "channel 'extra' is not finite: number 0 is -inf");
-  EXPECT_EQ(refusal([](Update& u) { u.channels[0].pop_back(); }), "channel 'theta' has 2 numbers; this round expects 3");
+  EXPECT_EQ(refusal([](Update& u) { u.channels[0].pop_back(); }),
+            "channel 'theta' has 2 numbers; this round expects 3");
   EXPECT_EQ(refusal([](Update& u) { u.channels.pop_back(); }),
             "it has 1 channels and 2 scalars; this round expects 2 and 2");
   EXPECT_EQ(refusal([](Update& u) { u.scalars[0] = nan; }), "scalar 'tau' is nan; expected a finite number");

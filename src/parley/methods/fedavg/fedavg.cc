@@ -32,10 +32,11 @@ std::unique_ptr<Method> make_averaging(const MethodContext& context, double prox
 }
 
 void add_fedavg(MethodRegistry& registry) {
-  registry.add({.name = "fedavg",
-                .summary = "Averages the clients' weights; with server.step also FedAvgM, FedAdam, FedAdagrad, FedYogi.",
-                .source = "McMahan et al. 2017"},
-               [](const MethodContext& context) { return make_averaging(context, 0.0); });
+  registry.add(
+      {.name = "fedavg",
+       .summary = "Averages the clients' weights; with server.step also FedAvgM, FedAdam, FedAdagrad, FedYogi.",
+       .source = "McMahan et al. 2017"},
+      [](const MethodContext& context) { return make_averaging(context, 0.0); });
 }
 
 }  // namespace parley
