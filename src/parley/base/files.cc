@@ -114,9 +114,9 @@ std::string read_file(const fs::path& path) {
 void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) fail("{}: the folder cannot be made: {}; choose another with --out", path.string(), error.message());
+  if (error) fail("{}: the folder cannot be made: {}; choose another", path.string(), error.message());
   if (::access(path.c_str(), W_OK | X_OK) != 0) {
-    fail("{}: the folder cannot be written to: {}; choose another with --out", path.string(), std::strerror(errno));
+    fail("{}: the folder cannot be written to: {}; choose another", path.string(), std::strerror(errno));
   }
 }
 

@@ -94,7 +94,8 @@ Options resolve_stages(Config& config, const Catalogue& catalogue) {
   std::vector<Option> options = stages_options();
   if (config.has("stages", "use")) {
     Config copy = config;  // reads the list alone, to learn which stages bring options
-    for (const auto& name : copy.resolve("stages", options).texts("use")) {
+    const Options chosen = copy.resolve("stages", options);
+    for (const auto& name : chosen.texts("use")) {
       if (!catalogue.stages.contains(name)) {
         config.refuse("stages", "use", unknown_name("stage", name, catalogue.stages.names()));
       }

@@ -60,7 +60,7 @@ TEST_P(Contract, AnyCutOfTheCohortMergedGivesTheSameState) {
 TEST_P(Contract, OneClientInIsThatClientOut) {
   const TestBed::Quadratics one{.h = {{2, .5f, 1}}, .m = {{1, 1, 0}}, .copies = {3}};
   TestBed alone(GetParam(), one, settings());
-  alone.rounds(60);
+  alone.rounds(400);
   for (std::size_t j = 0; j < 3; ++j) EXPECT_NEAR(alone.theta()[j], one.m[0][j], 0.02);
 }
 

@@ -88,7 +88,7 @@ double LocalTrainer::backward(Model& model, const View& data, std::span<const st
       for (std::size_t i = 0; i < accumulated_.size(); ++i) accumulated_[i] += static_cast<float>(share) * gradients[i];
     }
   }
-  if (!std::isfinite(loss)) fail<RefusedUpdate>("diverged: the loss was {} at local step {}", loss, step + 1);
+  if (!std::isfinite(loss)) fail<RefusedUpdate>("diverged: the loss was not finite at local step {}", step + 1);
   return loss;
 }
 

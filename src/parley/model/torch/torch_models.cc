@@ -29,7 +29,7 @@ void add_torch_models(ModelRegistry& registry) {
   registry.add({.name = "torchscript",
                 .summary = "Your own network: any TorchScript module exported from Python.",
                 .source = "torch.jit.script(net).save(\"net.pt\")",
-                .options = {{"path", std::string(), "the exported file"}}},
+                .options = {{"path", std::string(), "the exported file", {}, {}, true}}},
                {{"torch", &make_script}});
 }
 

@@ -1,0 +1,323 @@
+// The promises of the design, on a small federation: same bits, resume, refusals by name.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "parley/base/errors.h"
+#include "parley/base/temp_folder.h"
+#include "parley/engine/cohort.h"
+#include "parley/engine/federation.h"
+#include "parley/engine/run.h"
+#include "parley/engine/study.h"
+
+namespace parley {
+namespace {
+
+const Catalogue& catalogue() {
+  static const Catalogue instance;
+  return instance;
+}
+
+constexpr const char* kSmall = R"(
+[run]
+rounds = 4
+[data]
+name = "synthetic"
+rows = 600
+features = 12
+classes = 4
+[partition]
+kind = "dirichlet"
+clients = 23
+alpha = 0.3
+[model]
+name = "mlp"
+hidden = [16]
+dropout = 0.2
+[client]
+batch = 8
+lr = 0.1
+[server]
+participation = 0.7
+)";
+
+Settings settings(const std::vector<std::string>& assignments = {}) {
+  Config config = Config::parse(kSmall, "small.toml");
+  for (const auto& assignment : assignments) config.set(assignment);
+  return resolve(config, catalogue());
+}
+
+Experiment experiment(const std::vector<std::string>& assignments = {}) {
+  DataCache cache;
+  return build(settings(assignments), catalogue(), cache);
+}
+
+std::string model_bytes(const std::filesystem::path& folder) { return read_file(folder / "model.safetensors"); }
+
+std::string message_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class EveryMethod : public testing::TestWithParam<std::string> {
+ protected:
+  std::vector<std::string> method() const {
+    return {"method.name=" + GetParam(), "server.step=" + std::string(GetParam() == "fedavg" ? "adam" : "replace")};
+  }
+};
+
+TEST_P(EveryMethod, SameBytesForAnyNumberOfThreads) {
+  const TempFolder temp;
+  const Experiment one = experiment(method());
+  for (const std::size_t threads : {1, 2, 5}) {
+    run_experiment(one, temp / std::to_string(threads), {.threads = threads});
+  }
+  EXPECT_EQ(model_bytes(temp / "1"), model_bytes(temp / "2"));
+  EXPECT_EQ(model_bytes(temp / "1"), model_bytes(temp / "5"));
+}
+
+// Stops a run in the middle of a round, as a kill would: nothing of that round may survive.
+class StopInRound final : public Progress {
+ public:
+  explicit StopInRound(std::size_t round) : round_(round) {}
+  void started(std::size_t round, std::size_t) override { current_ = round; }
+  void client_done(std::size_t finished, std::size_t) override {
+    if (current_ == round_ && finished == 3) throw std::runtime_error("killed");
+  }
+
+ private:
+  std::size_t round_;
+  std::atomic<std::size_t> current_ = 0;
+};
+
+TEST_P(EveryMethod, KilledAndResumedGivesTheSameBytes) {
+  for (const char* keep : {"memory", "disk"}) {
+    const TempFolder temp;
+    auto assignments = method();
+    assignments.push_back(std::string("store.clients=") + keep);
+    const Experiment one = experiment(assignments);
+    run_experiment(one, temp / "straight", {.threads = 2});
+    StopInRound stop(3);
+    EXPECT_THROW(run_experiment(one, temp / "cut", {.threads = 2, .progress = &stop}), std::runtime_error);
+    const auto summary = run_experiment(one, temp / "cut", {.threads = 1, .resume = true});
+    EXPECT_EQ(summary.resumed_from, 2u);
+    EXPECT_EQ(summary.metrics.size(), 4u);
+    EXPECT_EQ(model_bytes(temp / "straight"), model_bytes(temp / "cut")) << keep;
+  }
+}
+
+TEST_P(EveryMethod, ALongerRunGoesOnWhereAShorterOneEnded) {
+  const TempFolder temp;
+  auto assignments = method();
+  run_experiment(experiment(assignments), temp / "long", {.threads = 2});
+  assignments.push_back("run.rounds=2");
+  run_experiment(experiment(assignments), temp / "grown", {.threads = 2});
+  assignments.back() = "run.rounds=4";
+  run_experiment(experiment(assignments), temp / "grown", {.threads = 2, .resume = true});
+  EXPECT_EQ(model_bytes(temp / "long"), model_bytes(temp / "grown"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, EveryMethod, testing::ValuesIn(methods().names()),
+                         [](const auto& test) { return test.param; });
+
+TEST(Engine, LearnsSomething) {
+  const TempFolder temp;
+  const auto summary = run_experiment(experiment({"run.rounds=15"}), temp / "run", {.threads = 2});
+  EXPECT_GT(summary.metrics.back()["test_accuracy"].get<double>(), 0.8);
+  EXPECT_LT(summary.metrics.back()["test_loss"].get<double>(), summary.metrics.front()["test_loss"].get<double>());
+}
+
+TEST(Engine, CountsWhatItDoes) {
+  const Experiment one = experiment({"server.participation=1", "client.epochs=2"});
+  ClientStore store(ClientStore::Keep::memory, {}, real_files());
+  Federation federation(one, store, 2);
+  const RoundReport report = federation.round(1);
+  std::size_t holders = 0, steps = 0;
+  for (const auto& rows : one.federated.partition.clients) {
+    holders += rows.empty() ? 0 : 1;
+    steps += 2 * ((rows.size() + 7) / 8);
+  }
+  const std::size_t rows = one.federated.data.train->size();
+  EXPECT_EQ(report.clients, holders);
+  EXPECT_EQ(report.examples, 2 * rows);
+  EXPECT_EQ(report.steps, steps);
+  EXPECT_EQ(report.bytes_down, holders * one.layout->size() * 4);
+  EXPECT_EQ(report.bytes_up, holders * (one.layout->size() * 4 + 8));
+}
+
+TEST(Engine, ADivergedClientIsRefusedByNameAndTheRoundGoesOn) {
+  // Client 1's labels are fine, but its features explode: its loss leaves the numbers at the first step.
+  Experiment one = experiment({"partition.alpha=100", "partition.clients=4", "server.participation=1"});
+  auto data = std::make_shared<Dataset>(*one.federated.data.train);
+  auto& values = std::get<std::vector<float>>(data->values);
+  for (const auto row : one.federated.partition.clients[1]) values[row * data->features()] = 1e38f;
+  one.federated.data.train = data;
+  const TempFolder temp;
+  const auto summary = run_experiment(one, temp / "run", {.threads = 2});
+  for (const auto& line : summary.metrics) {
+    EXPECT_EQ(line["clients"], 3u);
+    ASSERT_EQ(line["refused"].size(), 1u);
+    EXPECT_TRUE(line["refused"][0].get<std::string>().starts_with("client 1: diverged: "));
+  }
+}
+
+TEST(Engine, TooManyDivergedClientsStopTheRunAndSayWho) {
+  const TempFolder temp;
+  const Experiment one = experiment({"client.lr=1e30"});
+  const std::string message = message_of([&] { run_experiment(one, temp / "run", {.threads = 2}); });
+  EXPECT_NE(message.find("clients were accepted, 8 are needed (server.min_clients); client "), std::string::npos) << message;
+  EXPECT_EQ((*RunFolder::read_info(temp / "run"))["state"], "failed");
+}
+
+TEST(Engine, AFullDiskStopsTheRunWithOneClearError) {
+  const TempFolder temp;
+  const Experiment one = experiment();
+  LimitedFiles full(9000);  // enough for the config and a few rounds
+  const std::string message = message_of([&] { run_experiment(one, temp / "run", {.threads = 1, .files = &full}); });
+  EXPECT_NE(message.find("No space left on device; free some space and run again with --resume"), std::string::npos)
+      << message;
+  // With space again the run goes on, and nothing is lost or doubled.
+  const auto summary = run_experiment(one, temp / "run", {.threads = 1, .resume = true});
+  EXPECT_GT(summary.resumed_from, 0u);
+  run_experiment(one, temp / "straight", {.threads = 1});
+  EXPECT_EQ(model_bytes(temp / "run"), model_bytes(temp / "straight"));
+}
+
+TEST(Engine, ResumeRefusesOtherSettingsAndChangesNothing) {
+  const TempFolder temp;
+  run_experiment(experiment(), temp / "run", {});
+  const std::string before = model_bytes(temp / "run");
+  const std::string message =
+      message_of([&] { run_experiment(experiment({"client.lr=0.2"}), temp / "run", {.resume = true}); });
+  EXPECT_NE(message.find("[client]: lr = 0.1, here lr = 0.2"), std::string::npos) << message;
+  EXPECT_EQ(model_bytes(temp / "run"), before);
+  EXPECT_NE(message_of([&] { run_experiment(experiment(), temp / "nothing", {.resume = true}); }).find("no run to resume"),
+            std::string::npos);
+}
+
+TEST(Engine, ACorruptedCheckpointIsRefusedAndNothingChanges) {
+  const TempFolder temp;
+  const Experiment one = experiment();
+  run_experiment(one, temp / "run", {});
+  const std::string metrics = read_file(temp / "run" / "metrics.jsonl");
+  const auto state = temp / "run" / "checkpoint" / "state.4.safetensors";
+  std::string bytes = read_file(state);
+  bytes.resize(bytes.size() / 2);
+  real_files().replace(state, bytes);
+  EXPECT_THROW(run_experiment(one, temp / "run", {.resume = true}), InputError);
+  EXPECT_EQ(read_file(temp / "run" / "metrics.jsonl"), metrics);
+  EXPECT_EQ((*RunFolder::read_info(temp / "run"))["state"], "done");
+}
+
+TEST(Engine, AnInitFileOfTheWrongShapeIsRefused) {
+  const TempFolder temp;
+  run_experiment(experiment(), temp / "run", {});
+  const std::string init = "model.init=" + (temp / "run" / "model.safetensors").string();
+  EXPECT_NO_THROW(experiment({init}));
+  const std::string message = message_of([&] { experiment({init, "model.hidden=[17]"}); });
+  EXPECT_NE(message.find("tensor 'fc1.weight' has shape [16, 12]; the model expects [17, 12]"), std::string::npos)
+      << message;
+}
+
+TEST(Engine, TheResolvedConfigRunsAgain) {
+  const Settings first = settings({"method.name=fedprox", "method.mu=0.5", "stages.use=[\"clip\"]", "stages.clip_norm=2"});
+  const Settings second = resolve(Config::parse(first.to_toml()), catalogue());
+  EXPECT_EQ(first.to_toml(), second.to_toml());
+}
+
+TEST(Settings, MethodTablesServeAComparison) {
+  const char* text = "[data]\nname = \"synthetic\"\n[method]\nname = \"fedavg\"\n[method.fedprox]\nmu = 0.7\n";
+  Config config = Config::parse(text, "f.toml");
+  EXPECT_FALSE(resolve(config, catalogue()).method.has("mu"));
+  config.set("method.name=fedprox");
+  EXPECT_EQ(resolve(config, catalogue()).method.real("mu"), 0.7);
+  config.set("method.fedprox.nu=1");
+  EXPECT_NE(message_of([&] { resolve(config, catalogue()); }).find("unknown key 'method.fedprox.nu'; did you mean 'method.fedprox.mu'"),
+            std::string::npos);
+}
+
+TEST(Settings, RefusalsSuggestTheNearestName) {
+  EXPECT_NE(message_of([] { settings({"method.name=fedavgg"}); }).find("unknown method 'fedavgg'; did you mean 'fedavg'?"),
+            std::string::npos);
+  EXPECT_NE(message_of([] { settings({"partition.kind=dirichlett"}); }).find("did you mean 'dirichlet'?"), std::string::npos);
+  EXPECT_NE(message_of([] { settings({"stages.use=[\"clipp\"]"}); }).find("did you mean 'clip'?"), std::string::npos);
+  EXPECT_NE(message_of([] { settings({"server.participation=1.5"}); }).find("expected a number in (0, 1], got 1.5"),
+            std::string::npos);
+  EXPECT_NE(message_of([] { settings({"method.mu=1"}); }).find("unknown key 'method.mu'"), std::string::npos);
+}
+
+TEST(Cohort, IsDrawnByRoundAndSeedAlone) {
+  Partition partition;
+  for (std::size_t client = 0; client < 50; ++client) partition.clients.emplace_back(client % 7 == 0 ? 0 : client);
+  const auto a = draw_cohort(partition, 0.2, 1, 3);
+  EXPECT_EQ(a, draw_cohort(partition, 0.2, 1, 3));
+  EXPECT_NE(a, draw_cohort(partition, 0.2, 1, 4));
+  EXPECT_NE(a, draw_cohort(partition, 0.2, 2, 3));
+  EXPECT_EQ(a.size(), 8u);  // 42 clients hold data
+  for (std::size_t i = 1; i < a.size(); ++i) EXPECT_GE(partition.clients[a[i - 1]].size(), partition.clients[a[i]].size());
+  EXPECT_EQ(draw_cohort(partition, 1e-6, 1, 1).size(), 1u);
+}
+
+TEST(Fold, MemoryHoldsAWindowNotTheCohort) {
+  const Schema schema{.channels = {{"theta", 4}}};
+  std::atomic<std::size_t> alive{0}, most{0};
+  // The first client is slow; the others must wait for it rather than pile up.
+  const auto result = train_and_fold(
+      2, 200, schema,
+      [&](std::size_t, std::size_t position, Update& update) {
+        const std::size_t now = ++alive;
+        most = std::max(most.load(), now);
+        if (position == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        update.weight = 1.0;
+        update.channels[0].assign(4, static_cast<float>(position));
+      },
+      [&](std::size_t, bool) { --alive; });
+  EXPECT_EQ(result.sum.count(), 200u);
+  EXPECT_DOUBLE_EQ(result.sum.channel("theta")[0], 199.0 * 200.0 / 2.0);
+  EXPECT_LE(most.load(), 2u * 2u + 4u + 2u);
+}
+
+TEST(Study, ComparesMethodsOverSeedsAndSkipsWhatIsDone) {
+  const TempFolder temp;
+  Config config = Config::parse(kSmall, "small.toml");
+  const auto runs = plan_compare(config, {"fedavg", "fedprox:mu=0.5", "fedavg:server.step=momentum"}, {1, 2}, catalogue(), temp.path());
+  ASSERT_EQ(runs.size(), 6u);
+  EXPECT_EQ(runs[2].label, "fedprox mu=0.5");
+  EXPECT_EQ(runs[2].folder.filename(), "fedprox-mu=0.5-s1");
+  std::vector<RunFate> fates;
+  const StudyHooks hooks{.finished = [&](const StudyResult& result) { fates.push_back(result.fate); }};
+  const auto results = run_study(runs, catalogue(), {.threads = 2}, hooks);
+  const auto rows = summarise(results);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].seeds, 2u);
+  EXPECT_GT(rows[0].final_accuracy.sd, 0.0);
+  fates.clear();
+  run_study(runs, catalogue(), {.threads = 2}, hooks);
+  EXPECT_EQ(fates, std::vector<RunFate>(6, RunFate::done_before));
+}
+
+TEST(Study, SweepsEveryCombination) {
+  Config config = Config::parse(std::string(kSmall) + "[sweep]\n\"client.lr\" = [0.1, 0.2]\n\"run.seed\" = [1, 2, 3]\n");
+  const auto runs = plan_sweep(config, catalogue(), "out");
+  ASSERT_EQ(runs.size(), 6u);
+  EXPECT_EQ(runs[0].label, "client.lr=0.1");
+  EXPECT_EQ(runs[5].settings.client.real("lr"), 0.2);
+  EXPECT_EQ(runs[5].seed, 3);
+  EXPECT_THROW(plan_sweep(Config::parse(kSmall), catalogue(), "out"), InputError);
+}
+
+TEST(Study, SpreadIsTheSampleStandardDeviation) {
+  const Spread spread = spread_of({1.0, 2.0, 3.0, 4.0});
+  EXPECT_DOUBLE_EQ(spread.mean, 2.5);
+  EXPECT_NEAR(spread.sd, 1.2909944487, 1e-9);
+  EXPECT_EQ(spread_of({5.0}).sd, 0.0);
+}
+
+}  // namespace
+}  // namespace parley
