@@ -19,13 +19,11 @@ void convert_row(const T* from, float* to, const Dataset& data) {
   const auto& [scale, shift] = data.transform;
   if (scale.empty()) return convert(from, to, features, 1.0f, 0.0f);
   const std::size_t run = features / scale.size();
-  for (std::size_t c = 0; c < scale.size(); ++c)
-    convert(from + c * run, to + c * run, run, scale[c], shift[c]);
+  for (std::size_t c = 0; c < scale.size(); ++c) convert(from + c * run, to + c * run, run, scale[c], shift[c]);
 }
 
 template <class T>
-void convert_permuted(const T* from, float* to, const Dataset& data,
-                      std::span<const std::uint32_t> permutation) {
+void convert_permuted(const T* from, float* to, const Dataset& data, std::span<const std::uint32_t> permutation) {
   const auto& [scale, shift] = data.transform;
   const std::size_t run = scale.empty() ? 1 : data.features() / scale.size();
   for (std::size_t j = 0; j < permutation.size(); ++j) {
@@ -49,8 +47,7 @@ std::size_t Dataset::size() const {
 
 std::size_t Dataset::bytes() const {
   const std::size_t raw = std::visit([](const auto& v) { return v.size() * sizeof(v[0]); }, values);
-  return raw + labels.size() * sizeof(labels[0]) + targets.size() * sizeof(float) +
-         users.size() * sizeof(users[0]);
+  return raw + labels.size() * sizeof(labels[0]) + targets.size() * sizeof(float) + users.size() * sizeof(users[0]);
 }
 
 template <class RowOf>
@@ -78,8 +75,8 @@ Batch BatchBuffer::fill(const View& view, std::size_t count, RowOf row_of) {
   } else {
     targets_.resize(count * data.target_size);
     for (std::size_t i = 0; i < count; ++i) {
-      std::copy_n(data.targets.begin() + std::size_t{row_of(i)} * data.target_size,
-                  data.target_size, targets_.begin() + i * data.target_size);
+      std::copy_n(data.targets.begin() + std::size_t{row_of(i)} * data.target_size, data.target_size,
+                  targets_.begin() + i * data.target_size);
     }
     batch.targets = targets_;
   }

@@ -32,7 +32,7 @@ struct Dataset {
   std::size_t classes = 0;           // 0 for regression
   std::vector<float> targets;        // regression: `target_size` a row
   std::size_t target_size = 0;
-  std::vector<std::int32_t> users;  // natural owner of each row; empty when the source has none
+  std::vector<std::int32_t> users;       // natural owner of each row; empty when the source has none
   std::vector<std::string> class_names;  // may be empty
 
   std::size_t size() const;      // rows
@@ -45,8 +45,7 @@ struct TrainTest {
   std::shared_ptr<const Dataset> test;
 };
 inline TrainTest share(Dataset train, Dataset test) {
-  return {std::make_shared<const Dataset>(std::move(train)),
-          std::make_shared<const Dataset>(std::move(test))};
+  return {std::make_shared<const Dataset>(std::move(train)), std::make_shared<const Dataset>(std::move(test))};
 }
 
 // Some rows of a data set, in a given order, as one client sees them. Cheap to copy; the rows must

@@ -46,8 +46,7 @@ TEST(Dataset, PermutationActsOnFeatures) {
   const Dataset data = small();
   const std::vector<std::uint32_t> rows = {0}, order = {3, 1, 0, 2};
   BatchBuffer buffer;
-  EXPECT_EQ(inputs(buffer.gather_range({&data, rows, order}, 0, 1)),
-            (std::vector<float>{10, 255, 0, 10}));
+  EXPECT_EQ(inputs(buffer.gather_range({&data, rows, order}, 0, 1)), (std::vector<float>{10, 255, 0, 10}));
 }
 
 TEST(Normalize, StandardGivesMeanZeroAndDeviationOne) {
@@ -105,8 +104,7 @@ TEST(Select, LimitSpreadsOverSortedLabels) {
 
 TEST(Select, HoldsOutPerUser) {
   const auto [rest, part] = hold_out_per_user(small(), 0.5, 1);
-  EXPECT_EQ(std::set(rest.users.begin(), rest.users.end()),
-            (std::set{4, 5}));  // user 5 has one row and keeps it
+  EXPECT_EQ(std::set(rest.users.begin(), rest.users.end()), (std::set{4, 5}));  // user 5 has one row and keeps it
   EXPECT_EQ(part.users, (std::vector<std::int32_t>{4}));
   const auto [train, test] = hold_out(small(), 0.01, 1);
   EXPECT_EQ(train.size(), 2u);

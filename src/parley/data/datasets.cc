@@ -5,18 +5,14 @@ namespace parley {
 namespace {
 
 Option path_option(const std::string& meaning) {
-  return {"path", std::string(),
-          meaning + "; absolute, or under a data root, or under the working folder"};
+  return {"path", std::string(), meaning + "; absolute, or under a data root, or under the working folder"};
 }
 Option classes_option() {
-  return {"classes", std::int64_t{0}, "number of classes; 0 = the largest label + 1",
-          between(0, 1e6)};
+  return {"classes", std::int64_t{0}, "number of classes; 0 = the largest label + 1", between(0, 1e6)};
 }
 Option shape_option() {
-  return {
-      "shape", std::vector<std::int64_t>{},
-      "how the features of a row are laid out, for example [1, 28, 28]; empty = as the source says",
-      at_least(1)};
+  return {"shape", std::vector<std::int64_t>{},
+          "how the features of a row are laid out, for example [1, 28, 28]; empty = as the source says", at_least(1)};
 }
 
 // For sources that may come without a test part.
@@ -34,15 +30,9 @@ std::vector<Option> with_hold_out(std::vector<Option> options) {
 }
 
 void add_named(DatasetRegistry& registry) {
-  registry.add({"mnist",
-                "Handwritten digits, 28 × 28 grey, 10 classes, 60,000 + 10,000.",
-                "LeCun et al. 1998",
-                {}},
+  registry.add({"mnist", "Handwritten digits, 28 × 28 grey, 10 classes, 60,000 + 10,000.", "LeCun et al. 1998", {}},
                load_mnist);
-  registry.add({"fashion-mnist",
-                "Clothing, 28 × 28 grey, 10 classes, 60,000 + 10,000.",
-                "Xiao et al. 2017",
-                {}},
+  registry.add({"fashion-mnist", "Clothing, 28 × 28 grey, 10 classes, 60,000 + 10,000.", "Xiao et al. 2017", {}},
                load_fashion_mnist);
   registry.add({"cifar10",
                 "Small photographs, 32 × 32 colour, 10 classes, 50,000 + 10,000; binary files or "
@@ -67,71 +57,59 @@ void add_named(DatasetRegistry& registry) {
 }
 
 void add_arrays(DatasetRegistry& registry) {
-  registry.add(
-      {"idx",
-       "Four idx files (MNIST's format), plain or gzip.",
-       "",
-       {path_option("the folder of the files"),
-        classes_option(),
-        {"train_images", std::string("train-images-idx3-ubyte"),
-         "file name of the training images"},
-        {"train_labels", std::string("train-labels-idx1-ubyte"),
-         "file name of the training labels"},
-        {"test_images", std::string("t10k-images-idx3-ubyte"), "file name of the test images"},
-        {"test_labels", std::string("t10k-labels-idx1-ubyte"), "file name of the test labels"}}},
-      load_idx);
-  registry.add(
-      {"npy", "NumPy arrays: x (rows × features…) and y (whole numbers: labels; floats: targets).",
-       "",
-       with_hold_out(
-           {path_option("the folder of the files"),
-            classes_option(),
-            shape_option(),
-            {"train_x", std::string("x.npy"), "file name of the training inputs"},
-            {"train_y", std::string("y.npy"), "file name of the training labels or targets"},
-            {"test_x", std::string(), "file name of the test inputs; empty = hold some rows out"},
-            {"test_y", std::string(), "file name of the test labels or targets"}})},
-      load_npy);
+  registry.add({"idx",
+                "Four idx files (MNIST's format), plain or gzip.",
+                "",
+                {path_option("the folder of the files"),
+                 classes_option(),
+                 {"train_images", std::string("train-images-idx3-ubyte"), "file name of the training images"},
+                 {"train_labels", std::string("train-labels-idx1-ubyte"), "file name of the training labels"},
+                 {"test_images", std::string("t10k-images-idx3-ubyte"), "file name of the test images"},
+                 {"test_labels", std::string("t10k-labels-idx1-ubyte"), "file name of the test labels"}}},
+               load_idx);
+  registry.add({"npy", "NumPy arrays: x (rows × features…) and y (whole numbers: labels; floats: targets).", "",
+                with_hold_out({path_option("the folder of the files"),
+                               classes_option(),
+                               shape_option(),
+                               {"train_x", std::string("x.npy"), "file name of the training inputs"},
+                               {"train_y", std::string("y.npy"), "file name of the training labels or targets"},
+                               {"test_x", std::string(), "file name of the test inputs; empty = hold some rows out"},
+                               {"test_y", std::string(), "file name of the test labels or targets"}})},
+               load_npy);
 }
 
 void add_files(DatasetRegistry& registry) {
   registry.add(
       {"csv", "Comma-separated values with a header; numeric features.", "",
-       with_hold_out(
-           {path_option("the training file"),
-            classes_option(),
-            shape_option(),
-            {"test_path", std::string(), "the test file; empty = hold some rows out"},
-            {"label", std::string("label"), "the label column (whole numbers from 0, or names)"},
-            {"user_column", std::string(), "the column that names the owner of a row"},
-            {"targets", std::vector<std::string>{},
-             "regression: the target columns (no label then)"},
-            {"ignore", std::vector<std::string>{}, "columns to leave out"}})},
+       with_hold_out({path_option("the training file"),
+                      classes_option(),
+                      shape_option(),
+                      {"test_path", std::string(), "the test file; empty = hold some rows out"},
+                      {"label", std::string("label"), "the label column (whole numbers from 0, or names)"},
+                      {"user_column", std::string(), "the column that names the owner of a row"},
+                      {"targets", std::vector<std::string>{}, "regression: the target columns (no label then)"},
+                      {"ignore", std::vector<std::string>{}, "columns to leave out"}})},
       load_csv);
-  registry.add(
-      {"images", "Image folders train/<class>/*.jpg|jpeg|png and test/<class>/…, all of one size.",
-       "", with_hold_out({path_option("the folder that holds train and test")})},
-      load_images);
-  registry.add({"leaf", "LEAF's json files in train/ and test/, with natural users; numeric x.",
-                "Caldas et al. 2018",
-                with_hold_out({path_option("the folder that holds train and test, or one file"),
-                               classes_option(), shape_option()})},
+  registry.add({"images", "Image folders train/<class>/*.jpg|jpeg|png and test/<class>/…, all of one size.", "",
+                with_hold_out({path_option("the folder that holds train and test")})},
+               load_images);
+  registry.add({"leaf", "LEAF's json files in train/ and test/, with natural users; numeric x.", "Caldas et al. 2018",
+                with_hold_out({path_option("the folder that holds train and test, or one file"), classes_option(),
+                               shape_option()})},
                load_leaf);
-  registry.add(
-      {"synthetic",
-       "Gaussian blobs around random centres; needs no files.",
-       "",
-       {{"classes", std::int64_t{10}, "number of classes", between(1, 1e6)},
-        {"features", std::int64_t{20}, "features of a row", at_least(1)},
-        {"rows", std::int64_t{1000}, "training rows", at_least(1)},
-        {"test_rows", std::int64_t{500}, "test rows", at_least(1)},
-        {"separation", 4.0, "distance of the class centres from the origin", at_least(0)},
-        {"noise", 1.0, "standard deviation of each feature around its centre", at_least(0)},
-        {"owners", std::int64_t{0}, "number of users that rows are given to at random; 0 = none",
-         at_least(0)},
-        {"seed", std::int64_t{0}, "seed of the data, independent of run.seed", at_least(0)},
-        shape_option()}},
-      load_synthetic);
+  registry.add({"synthetic",
+                "Gaussian blobs around random centres; needs no files.",
+                "",
+                {{"classes", std::int64_t{10}, "number of classes", between(1, 1e6)},
+                 {"features", std::int64_t{20}, "features of a row", at_least(1)},
+                 {"rows", std::int64_t{1000}, "training rows", at_least(1)},
+                 {"test_rows", std::int64_t{500}, "test rows", at_least(1)},
+                 {"separation", 4.0, "distance of the class centres from the origin", at_least(0)},
+                 {"noise", 1.0, "standard deviation of each feature around its centre", at_least(0)},
+                 {"owners", std::int64_t{0}, "number of users that rows are given to at random; 0 = none", at_least(0)},
+                 {"seed", std::int64_t{0}, "seed of the data, independent of run.seed", at_least(0)},
+                 shape_option()}},
+               load_synthetic);
 }
 
 }  // namespace

@@ -37,12 +37,10 @@ int on_progress(void* user, curl_off_t total, curl_off_t done, curl_off_t, curl_
 
 }  // namespace
 
-std::string download(const std::string& url,
-                     const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+std::string download(const std::string& url, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle(curl_easy_init(),
-                                                                   &curl_easy_cleanup);
+  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle(curl_easy_init(), &curl_easy_cleanup);
   if (!handle) fail<RunError>("{}: libcurl could not be started", url);
   Transfer transfer{{}, progress};
   char reason[CURL_ERROR_SIZE] = "";
@@ -64,8 +62,7 @@ std::string download(const std::string& url,
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
   const CURLcode code = curl_easy_perform(curl);
-  if (code != CURLE_OK)
-    fail<RunError>("{}: {}", url, *reason != '\0' ? reason : curl_easy_strerror(code));
+  if (code != CURLE_OK) fail<RunError>("{}: {}", url, *reason != '\0' ? reason : curl_easy_strerror(code));
   return std::move(transfer.body);
 }
 

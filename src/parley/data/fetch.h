@@ -40,19 +40,15 @@ struct RemoteDataset {
 const std::vector<RemoteDataset>& remote_datasets();
 
 // Called now and then with the bytes so far; `total` is 0 while it is unknown.
-using FetchProgress =
-    std::function<void(const std::string& file, std::uint64_t done, std::uint64_t total)>;
+using FetchProgress = std::function<void(const std::string& file, std::uint64_t done, std::uint64_t total)>;
 
 // Fetches a data set into <destination>/…, where load_data finds it when the destination is a data
 // root. Files that are there and verify are kept. `base_url` (https://…, file:///…) replaces the
 // table's addresses unless it is empty. Returns the folder. Throws InputError for an unknown name,
 // RunError when a file cannot be had or does not verify.
-std::filesystem::path fetch_dataset(const std::string& name,
-                                    const std::filesystem::path& destination,
-                                    const std::string& base_url,
-                                    const FetchProgress& progress = {});
-std::filesystem::path fetch_dataset(const RemoteDataset& dataset,
-                                    const std::filesystem::path& destination,
+std::filesystem::path fetch_dataset(const std::string& name, const std::filesystem::path& destination,
+                                    const std::string& base_url, const FetchProgress& progress = {});
+std::filesystem::path fetch_dataset(const RemoteDataset& dataset, const std::filesystem::path& destination,
                                     const std::string& base_url, const FetchProgress& progress = {},
                                     Files& files = real_files());
 

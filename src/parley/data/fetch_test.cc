@@ -26,8 +26,7 @@ std::size_t entries(const fs::path& folder) {
 }
 
 TEST(Digest, KnownAnswers) {
-  EXPECT_EQ(hex_digest("sha256", "abc"),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex_digest("sha256", "abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex_digest("md5", "abc"), "900150983cd24fb0d6963f7d28e17f72");
   expect_refusal<RunError>([] { hex_digest("sha17", ""); }, {"sha17"});
 }
@@ -57,8 +56,7 @@ TEST(Fetch, AMismatchLeavesNothingBehind) {
   from.write_gz("a.gz", "content of a");
   from.write_gz("b.gz", "something else");
   const auto fetch = [&] { fetch_dataset(two_files(), to.path() / "new", address(from.path())); };
-  expect_refusal<RunError>(fetch,
-                           {"b.gz", "sha256", "expected " + hex_digest("sha256", "content of b")});
+  expect_refusal<RunError>(fetch, {"b.gz", "sha256", "expected " + hex_digest("sha256", "content of b")});
   EXPECT_EQ(entries(to.path()), 0u);
   from.write("b.gz", "no gzip at all");
   expect_refusal<RunError>(fetch, {"b.gz", "gzip"});
@@ -73,12 +71,11 @@ TEST(Fetch, AMismatchLeavesNothingBehind) {
 TEST(Fetch, WithoutASourceItSaysWhatToPutWhere) {
   const TestFolder from, to;
   expect_refusal<RunError>([&] { fetch_dataset("mnist", to.path(), address(from.path())); },
-                           {"mnist could not be fetched", "train-images-idx3-ubyte",
-                            "t10k-labels-idx1-ubyte", (to.path() / "mnist").string(), "file:///"});
+                           {"mnist could not be fetched", "train-images-idx3-ubyte", "t10k-labels-idx1-ubyte",
+                            (to.path() / "mnist").string(), "file:///"});
   // The name never resolves (RFC 2606), with a network or without.
-  expect_refusal<RunError>(
-      [&] { fetch_dataset("cifar10", to.path(), "https://parley.invalid/x"); },
-      {"https://parley.invalid/x/cifar-10-binary.tar.gz", "cifar-10-batches-bin"});
+  expect_refusal<RunError>([&] { fetch_dataset("cifar10", to.path(), "https://parley.invalid/x"); },
+                           {"https://parley.invalid/x/cifar-10-binary.tar.gz", "cifar-10-batches-bin"});
   expect_refusal([&] { fetch_dataset("minst", to.path(), ""); }, {"did you mean 'mnist'"});
   EXPECT_EQ(entries(to.path()), 0u);
 }
@@ -88,9 +85,8 @@ TEST(Fetch, AFullDiskLeavesNothingBehind) {
   from.write_gz("a.gz", "content of a");
   from.write_gz("b.gz", "content of b");
   LimitedFiles disk(15);
-  expect_refusal<RunError>(
-      [&] { fetch_dataset(two_files(), to.path(), address(from.path()), {}, disk); },
-      {"cannot be written"});
+  expect_refusal<RunError>([&] { fetch_dataset(two_files(), to.path(), address(from.path()), {}, disk); },
+                           {"cannot be written"});
   EXPECT_EQ(entries(to.path()), 0u);
 }
 
@@ -121,8 +117,7 @@ TEST(Fetch, UnpacksAnArchive) {
 TEST(Fetch, RefusesAnArchiveWithoutItsMembers) {
   const TestFolder from, to;
   const RemoteDataset wrong = archive(from, "two.bin");
-  expect_refusal<RunError>([&] { fetch_dataset(wrong, to.path(), address(from.path())); },
-                           {"x.tar.gz", "two.bin"});
+  expect_refusal<RunError>([&] { fetch_dataset(wrong, to.path(), address(from.path())); }, {"x.tar.gz", "two.bin"});
   EXPECT_EQ(entries(to.path()), 0u);
 }
 

@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 TrainTest share_held_out(const Dataset& all, const Options& options) {
-  auto [train, test] = hold_out(all, options.real("test_fraction"),
-                                static_cast<std::uint64_t>(options.integer("split_seed")));
+  auto [train, test] =
+      hold_out(all, options.real("test_fraction"), static_cast<std::uint64_t>(options.integer("split_seed")));
   return share(std::move(train), std::move(test));
 }
 
@@ -38,16 +38,16 @@ void reshape(Dataset& data, const Options& options) {
   const auto& shape = options.integers("shape");
   if (shape.empty()) return;
   if (checked_product(shape, "data.shape") != data.features()) {
-    fail("data.shape: {} has not the {} features of a row; expected extents whose product is {}",
-         describe_shape(shape), data.features(), data.features());
+    fail("data.shape: {} has not the {} features of a row; expected extents whose product is {}", describe_shape(shape),
+         data.features(), data.features());
   }
   data.shape = shape;
 }
 
 // One number of classes for both parts, so that a class that only one of them shows is no
 // contradiction.
-void agree_on_classes(Dataset& train, const std::string& train_name, Dataset& test,
-                      const std::string& test_name, std::size_t declared) {
+void agree_on_classes(Dataset& train, const std::string& train_name, Dataset& test, const std::string& test_name,
+                      std::size_t declared) {
   train.classes = count_classes(train.labels, declared, train_name);
   if (!test.labels.empty()) {
     test.classes = count_classes(test.labels, declared, test_name);
@@ -77,14 +77,12 @@ void check_same_features(const CsvTable& train, const CsvTable& test, const fs::
 
 // ── npy ──
 
-std::vector<std::int32_t> labels_of(const std::vector<std::int64_t>& values,
-                                    const std::string& name) {
+std::vector<std::int32_t> labels_of(const std::vector<std::int64_t>& values, const std::string& name) {
   std::vector<std::int32_t> labels;
   labels.reserve(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 0 || values[i] > std::numeric_limits<std::int32_t>::max()) {
-      fail("{}: row {}: label {} is out of range; expected whole numbers from 0", name, i,
-           values[i]);
+      fail("{}: row {}: label {} is out of range; expected whole numbers from 0", name, i, values[i]);
     }
     labels.push_back(static_cast<std::int32_t>(values[i]));
   }
@@ -96,13 +94,11 @@ void set_npy_inputs(Dataset& data, NpyArray x, const std::string& name) {
     fail("{}: expected rows × features or more extents, found {}", name, describe_shape(x.shape));
   }
   data.shape.assign(x.shape.begin() + 1, x.shape.end());
-  if (auto* bytes = std::get_if<std::vector<std::uint8_t>>(&x.values))
-    data.values = std::move(*bytes);
+  if (auto* bytes = std::get_if<std::vector<std::uint8_t>>(&x.values)) data.values = std::move(*bytes);
   if (auto* floats = std::get_if<std::vector<float>>(&x.values)) data.values = std::move(*floats);
   if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&x.values)) {
     std::vector<float> floats(numbers->size());
-    std::transform(numbers->begin(), numbers->end(), floats.begin(),
-                   [](auto n) { return static_cast<float>(n); });
+    std::transform(numbers->begin(), numbers->end(), floats.begin(), [](auto n) { return static_cast<float>(n); });
     data.values = std::move(floats);
   }
 }
@@ -130,11 +126,9 @@ void set_npy_outputs(Dataset& data, NpyArray y, const std::string& name) {
 
 Dataset read_npy_pair(const fs::path& x_path, const fs::path& y_path) {
   NpyArray x = read_npy(x_path), y = read_npy(y_path);
-  const std::int64_t x_rows = x.shape.empty() ? 0 : x.shape[0],
-                     y_rows = y.shape.empty() ? 0 : y.shape[0];
+  const std::int64_t x_rows = x.shape.empty() ? 0 : x.shape[0], y_rows = y.shape.empty() ? 0 : y.shape[0];
   if (x_rows != y_rows) {
-    fail("{}: {} rows, but {} has {}; expected as many", y_path.string(), y_rows, x_path.string(),
-         x_rows);
+    fail("{}: {} rows, but {} has {}; expected as many", y_path.string(), y_rows, x_path.string(), x_rows);
   }
   Dataset data;
   set_npy_inputs(data, std::move(x), x_path.string());
@@ -162,8 +156,7 @@ Dataset from_leaf(LeafTable& table) {
 
 // Rows of Gaussian blobs around the given centres; labels in turn, so that every class has its
 // share.
-Dataset blobs(const std::vector<std::vector<float>>& centres, std::size_t rows,
-              const Options& options, Stream stream) {
+Dataset blobs(const std::vector<std::vector<float>>& centres, std::size_t rows, const Options& options, Stream stream) {
   const std::size_t features = centres[0].size(), classes = centres.size();
   const auto owners = static_cast<std::uint64_t>(options.integer("owners"));
   const double noise = options.real("noise");
@@ -215,8 +208,7 @@ TrainTest load_csv(const Options& options, const DataRoots& roots) {
     test_table = read_csv(test_path, columns);
     check_same_features(train_table, test_table, test_path);
   }
-  CsvClasses classes =
-      number_labels(train_table.labels, path.string(), test_table.labels, test_path.string());
+  CsvClasses classes = number_labels(train_table.labels, path.string(), test_table.labels, test_path.string());
   NumberedUsers users = number_users(train_table.users, test_table.users);
   Dataset train = from_csv(std::move(train_table), targets.size());
   Dataset test = from_csv(std::move(test_table), targets.size());
@@ -239,14 +231,12 @@ TrainTest load_npy(const Options& options, const DataRoots& roots) {
   const fs::path folder = locate(roots, options.text("path"), "data.path");
   const auto file = [&](const char* key) { return inside(folder, options.text(key), key); };
   const bool has_test = !options.text("test_x").empty();
-  if (has_test != !options.text("test_y").empty())
-    fail("data.test_x and data.test_y: set both or neither");
+  if (has_test != !options.text("test_y").empty()) fail("data.test_x and data.test_y: set both or neither");
   const fs::path labels = file("train_y");
   Dataset train = read_npy_pair(file("train_x"), labels), test;
   if (has_test) test = read_npy_pair(file("test_x"), file("test_y"));
   if (train.target_size == 0) {
-    agree_on_classes(train, labels.string(), test, options.text("test_y"),
-                     declared_classes(options));
+    agree_on_classes(train, labels.string(), test, options.text("test_y"), declared_classes(options));
   }
   reshape(train, options);
   if (!has_test) return share_held_out(train, options);
@@ -257,8 +247,7 @@ TrainTest load_npy(const Options& options, const DataRoots& roots) {
 TrainTest load_images(const Options& options, const DataRoots& roots) {
   const fs::path folder = locate(roots, options.text("path"), "data.path");
   if (!fs::is_directory(folder / "train")) {
-    fail("{}: no folder 'train' here; expected train/<class>/*.jpg|png and test/<class>/…",
-         folder.string());
+    fail("{}: no folder 'train' here; expected train/<class>/*.jpg|png and test/<class>/…", folder.string());
   }
   Dataset train = read_image_folder(folder / "train", {}, image_workers());
   if (!fs::is_directory(folder / "test")) return share_held_out(train, options);
@@ -276,8 +265,7 @@ TrainTest load_leaf(const Options& options, const DataRoots& roots) {
   Dataset train = from_leaf(train_table), test = from_leaf(test_table);
   train.users = std::move(users.train);
   test.users = std::move(users.test);
-  agree_on_classes(train, train_path.string(), test, (path / "test").string(),
-                   declared_classes(options));
+  agree_on_classes(train, train_path.string(), test, (path / "test").string(), declared_classes(options));
   reshape(train, options);
   if (!has_test) return share_held_out(train, options);
   reshape(test, options);

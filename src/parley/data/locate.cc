@@ -39,8 +39,8 @@ fs::path locate(const DataRoots& roots, const std::string& path, const std::stri
        fmt::join(texts(folders), ", "));
 }
 
-void refuse_missing(const std::string& name, const DataRoots& roots,
-                    const std::vector<std::string>& wanted, const std::string& remedy) {
+void refuse_missing(const std::string& name, const DataRoots& roots, const std::vector<std::string>& wanted,
+                    const std::string& remedy) {
   fail(
       "data set '{}' was not found; looked for {} under {}; {}, or set data.root or $PARLEY_DATA "
       "to the folder that "

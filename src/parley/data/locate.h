@@ -11,8 +11,7 @@ namespace parley {
 
 // A path of an option: absolute, or under one of the roots, or under the working folder; plain or
 // with .gz. Throws InputError naming `key` and every folder searched.
-std::filesystem::path locate(const DataRoots& roots, const std::string& path,
-                             const std::string& key);
+std::filesystem::path locate(const DataRoots& roots, const std::string& path, const std::string& key);
 
 // `file` or `file`.gz, whichever exists; otherwise an empty path.
 std::filesystem::path plain_or_gz(const std::filesystem::path& file);

@@ -17,17 +17,14 @@ struct Moments {
 };
 
 std::size_t channels_of(const Dataset& data) {
-  return data.shape.size() == 1 || data.shape.size() == 3 ? static_cast<std::size_t>(data.shape[0])
-                                                          : 1;
+  return data.shape.size() == 1 || data.shape.size() == 3 ? static_cast<std::size_t>(data.shape[0]) : 1;
 }
 
 template <class T>
-std::vector<Moments> measure(const std::vector<T>& values, std::size_t features,
-                             std::size_t channels) {
+std::vector<Moments> measure(const std::vector<T>& values, std::size_t features, std::size_t channels) {
   const std::size_t run = features / channels;
   std::vector<Moments> moments(channels);
-  for (std::size_t c = 0; c < channels; ++c)
-    moments[c].origin = static_cast<double>(values[c * run]);
+  for (std::size_t c = 0; c < channels; ++c) moments[c].origin = static_cast<double>(values[c * run]);
   for (std::size_t row = 0; row < values.size(); row += features) {
     for (std::size_t c = 0; c < channels; ++c) {
       Moments& m = moments[c];
@@ -77,8 +74,7 @@ Affine normalizer(const Dataset& train, const std::string& kind) {
   if (bytes && kind != "standard") return {{1.0f / 255.0f}, {0.0f}};
   const std::size_t channels = channels_of(train);
   const auto moments =
-      std::visit([&](const auto& values) { return measure(values, train.features(), channels); },
-                 train.values);
+      std::visit([&](const auto& values) { return measure(values, train.features(), channels); }, train.values);
   if (kind == "unit") return to_range(moments);
   assert(kind == "standard");
   return to_standard(moments, static_cast<double>(train.size() * (train.features() / channels)));

@@ -10,34 +10,30 @@ namespace {
 void write_lists(std::string& out, const std::vector<std::vector<std::uint32_t>>& lists) {
   out += '{';
   for (std::size_t k = 0; k < lists.size(); ++k) {
-    fmt::format_to(std::back_inserter(out), "{}\n\"{}\": [{}]", k == 0 ? "" : ",", k,
-                   fmt::join(lists[k], ","));
+    fmt::format_to(std::back_inserter(out), "{}\n\"{}\": [{}]", k == 0 ? "" : ",", k, fmt::join(lists[k], ","));
   }
   out += "\n}";
 }
 
 Option alpha_option(const std::string& of) {
-  return {"alpha", 0.5, "concentration of the Dirichlet draw over " + of + "; small = strong skew",
-          above(0)};
+  return {"alpha", 0.5, "concentration of the Dirichlet draw over " + of + "; small = strong skew", above(0)};
 }
 Option min_size_option(const std::string& how) {
   return {"min_size", std::int64_t{0}, "least rows of a client; " + how, at_least(0)};
 }
 
 void add_label_skews(PartitionRegistry& registry) {
-  registry.add(
-      {"dirichlet",
-       "Each class is divided among the clients by proportions from Dir(alpha).",
-       "Hsu et al. 2019; Liu & Zheng 2021",
-       {alpha_option("clients"), min_size_option("drawn again until every client has as many")}},
-      deal::dirichlet);
-  registry.add(
-      {"dirichlet_client",
-       "Equal sizes; each client's class mix is a draw from Dir(alpha · p), p being the class "
-       "frequencies.",
-       "Hsu et al. 2019; Liu & Zheng 2021",
-       {alpha_option("classes"), min_size_option("sizes are equal, so this is only a check")}},
-      deal::dirichlet_client);
+  registry.add({"dirichlet",
+                "Each class is divided among the clients by proportions from Dir(alpha).",
+                "Hsu et al. 2019; Liu & Zheng 2021",
+                {alpha_option("clients"), min_size_option("drawn again until every client has as many")}},
+               deal::dirichlet);
+  registry.add({"dirichlet_client",
+                "Equal sizes; each client's class mix is a draw from Dir(alpha · p), p being the class "
+                "frequencies.",
+                "Hsu et al. 2019; Liu & Zheng 2021",
+                {alpha_option("classes"), min_size_option("sizes are equal, so this is only a check")}},
+               deal::dirichlet_client);
   registry.add({"shards",
                 "Rows sorted by label, cut into shards; each client gets a few at random.",
                 "McMahan et al. 2017",
@@ -49,12 +45,11 @@ void add_label_skews(PartitionRegistry& registry) {
                 "seed 002, ch. 4 (full-non-iid)",
                 {}},
                deal::single_class);
-  registry.add(
-      {"mixed_class",
-       "Mostly one class a client, the rest drawn from all classes.",
-       "seed 002, ch. 4",
-       {{"fraction", 0.99, "part of a client's rows that is of its own class", between(0, 1)}}},
-      deal::mixed_class);
+  registry.add({"mixed_class",
+                "Mostly one class a client, the rest drawn from all classes.",
+                "seed 002, ch. 4",
+                {{"fraction", 0.99, "part of a client's rows that is of its own class", between(0, 1)}}},
+               deal::mixed_class);
   registry.add({"eta_skew",
                 "Equal sizes; client k has its class k mod C with mass eta, the rest by clipped "
                 "|N(0.5, 1)| weights.",
@@ -79,8 +74,7 @@ void add_others(PartitionRegistry& registry) {
                 "One client a natural user; clients = 0 takes all, fewer are chosen at random.",
                 "",
                 {{"min_rows", std::int64_t{1}, "leave out users with fewer rows", at_least(1)},
-                 {"users_per_client", std::int64_t{1}, "users that one client holds together",
-                  at_least(1)}}},
+                 {"users_per_client", std::int64_t{1}, "users that one client holds together", at_least(1)}}},
                deal::by_user);
   registry.add({"file",
                 "Rows of each client from a JSON file: {\"0\": [rows…], …} or a list of lists; it "
@@ -108,16 +102,13 @@ PartitionRegistry partitions() {
 
 std::vector<Option> common_partition_options() {
   return {
-      {"kind", std::string("iid"),
-       "how rows are dealt to clients; `parley list partitions` shows the kinds"},
-      {"clients", std::int64_t{10}, "number of clients; 0 = all users (by_user only)",
-       between(0, 1e7)},
+      {"kind", std::string("iid"), "how rows are dealt to clients; `parley list partitions` shows the kinds"},
+      {"clients", std::int64_t{10}, "number of clients; 0 = all users (by_user only)", between(0, 1e7)},
       {"seed", std::int64_t{-1}, "seed of the deal; -1 = run.seed", at_least(-1)},
   };
 }
 
-std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data,
-                                                      const Partition& partition) {
+std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition) {
   std::vector<std::vector<std::size_t>> histogram;
   for (const auto& rows : partition.clients) {
     auto& counts = histogram.emplace_back(data.classes, 0);

@@ -35,8 +35,7 @@ PartitionRegistry partitions();
 std::vector<Option> common_partition_options();
 
 // Label counts of each client: clients × classes.
-std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data,
-                                                      const Partition& partition);
+std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition);
 
 // Writes JSON that the kind `file` reads back: {"0": [rows…], "1": […], …}; with permutations
 // {"clients": {"0": […]}, "permutations": {"0": […]}}. Throws RunError.

@@ -62,18 +62,15 @@ std::size_t count_rows(const Dataset& data, const Partition& partition) {
 }
 
 double share_of_largest_class(const std::vector<std::size_t>& counts) {
-  const double total =
-      static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
-  return total == 0 ? 1.0
-                    : static_cast<double>(*std::max_element(counts.begin(), counts.end())) / total;
+  const double total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  return total == 0 ? 1.0 : static_cast<double>(*std::max_element(counts.begin(), counts.end())) / total;
 }
 
 TEST(Partition, EveryRowOnceForAnySizes) {
-  EXPECT_TRUE(rc::check("coverage", [](std::uint16_t size, std::uint8_t classes,
-                                       std::uint8_t clients, std::uint8_t seed) {
-    const Dataset data =
-        balanced(1 + size % 200, 1 + classes % 12);  // labels of absent classes, one class, one row
-    const auto count = static_cast<std::int64_t>(1 + clients % 60);  // often more clients than rows
+  EXPECT_TRUE(rc::check("coverage", [](std::uint16_t size, std::uint8_t classes, std::uint8_t clients,
+                                       std::uint8_t seed) {
+    const Dataset data = balanced(1 + size % 200, 1 + classes % 12);  // labels of absent classes, one class, one row
+    const auto count = static_cast<std::int64_t>(1 + clients % 60);   // often more clients than rows
     for (const auto& kind : kCovering) {
       const Partition partition = deal(data, options_for(kind, count), seed);
       RC_ASSERT(partition.clients.size() == static_cast<std::size_t>(count));
@@ -82,8 +79,7 @@ TEST(Partition, EveryRowOnceForAnySizes) {
     for (const auto& kind : kPartial) {
       const Partition partition = deal(data, options_for(kind, count), seed);
       RC_ASSERT(count_rows(data, partition) <= data.size());
-      if (static_cast<std::size_t>(count) >= data.classes)
-        RC_ASSERT(count_rows(data, partition) == data.size());
+      if (static_cast<std::size_t>(count) >= data.classes) RC_ASSERT(count_rows(data, partition) == data.size());
     }
   }));
 }
@@ -118,8 +114,7 @@ TEST(Dirichlet, SkewFallsWithAlpha) {
       options.set("alpha", alpha);
       const Partition partition = deal(data, options);
       double largest = 0;
-      for (const auto& counts : label_histogram(data, partition))
-        largest += share_of_largest_class(counts) / 10;
+      for (const auto& counts : label_histogram(data, partition)) largest += share_of_largest_class(counts) / 10;
       EXPECT_LT(largest, previous) << kind << " " << alpha;
       previous = largest;
     }
@@ -132,8 +127,7 @@ TEST(Dirichlet, EmptyClientsAreFineUnlessMinSize) {
   Options options = options_for("dirichlet", 50);
   options.set("alpha", 0.01);
   const Partition partition = deal(data, options);
-  EXPECT_TRUE(std::any_of(partition.clients.begin(), partition.clients.end(),
-                          [](const auto& c) { return c.empty(); }));
+  EXPECT_TRUE(std::any_of(partition.clients.begin(), partition.clients.end(), [](const auto& c) { return c.empty(); }));
   EXPECT_EQ(partition.view(data, 0).size(), partition.clients[0].size());
   options.set("min_size", std::int64_t{10});
   expect_refusal([&] { deal(data, options); }, {"partition.min_size", "alpha = 0.01"});
@@ -175,8 +169,7 @@ TEST(MixedClass, NinetyNineToOne) {
                   0.006);  // a tenth of the iid part is its own class
       EXPECT_EQ(share_of_largest_class(histogram[k]),
                 static_cast<double>(histogram[k][k % 10]) /
-                    static_cast<double>(
-                        std::accumulate(histogram[k].begin(), histogram[k].end(), std::size_t{0})));
+                    static_cast<double>(std::accumulate(histogram[k].begin(), histogram[k].end(), std::size_t{0})));
     }
   }
 }
@@ -187,8 +180,7 @@ TEST(EtaSkew, TheDominantClassHasMassEta) {
     Options options = options_for("eta_skew", 20);
     options.set("eta", eta);
     const auto histogram = label_histogram(data, deal(data, options));
-    for (std::size_t k = 0; k < 20; ++k)
-      EXPECT_NEAR(static_cast<double>(histogram[k][k % 10]) / 1000, eta, 0.06);
+    for (std::size_t k = 0; k < 20; ++k) EXPECT_NEAR(static_cast<double>(histogram[k][k % 10]) / 1000, eta, 0.06);
   }
 }
 
@@ -225,8 +217,7 @@ TEST(Permuted, OnePermutationAClient) {
 TEST(ByUser, NaturalOwners) {
   Dataset data = balanced(31, 4);  // users 0…9 have three rows, user 10 has one
   EXPECT_EQ(deal(data, options_for("by_user", 0)).clients.size(), 11u);
-  EXPECT_EQ(deal(data, options_for("by_user", 0)).clients[1],
-            (std::vector<std::uint32_t>{3, 4, 5}));
+  EXPECT_EQ(deal(data, options_for("by_user", 0)).clients[1], (std::vector<std::uint32_t>{3, 4, 5}));
   EXPECT_EQ(deal(data, options_for("by_user", 4)).clients.size(), 4u);
   Options options = options_for("by_user", 0);
   options.set("min_rows", std::int64_t{2});
@@ -250,11 +241,9 @@ TEST(Partition, RefusesWhatItCannotDeal) {
   regression.classes = 0;
   regression.target_size = 1;
   regression.targets.assign(10, 0.0f);
-  for (const char* kind :
-       {"dirichlet", "dirichlet_client", "shards", "single_class", "mixed_class", "eta_skew"}) {
+  for (const char* kind : {"dirichlet", "dirichlet_client", "shards", "single_class", "mixed_class", "eta_skew"}) {
     expect_refusal([&] { deal(regression, options_for(kind, 2)); }, {kind, "labels", "balanced"});
-    expect_refusal([&] { deal(balanced(9, 3), options_for(kind, 0)); },
-                   {"partition.clients", "at least 1"});
+    expect_refusal([&] { deal(balanced(9, 3), options_for(kind, 0)); }, {"partition.clients", "at least 1"});
   }
   EXPECT_EQ(count_rows(regression, deal(regression, options_for("iid", 3))), 10u);
   EXPECT_TRUE(label_histogram(regression, deal(regression, options_for("iid", 3)))[0].empty());
@@ -280,8 +269,7 @@ TEST(PartitionFile, ReadsBothFormsAndKeepsTheOrder) {
   Options options = options_for("file", 10);
   for (const char* text : {R"([[4, 0], [], [2]])", R"({"2": [2], "0": [4, 0], "1": []})"}) {
     options.set("path", folder.write("p.json", text).string());
-    EXPECT_EQ(deal(data, options).clients,
-              (std::vector<std::vector<std::uint32_t>>{{4, 0}, {}, {2}}));
+    EXPECT_EQ(deal(data, options).clients, (std::vector<std::vector<std::uint32_t>>{{4, 0}, {}, {2}}));
   }
 }
 
@@ -306,8 +294,7 @@ TEST(PartitionFile, Refuses) {
   refuse(R"({"0": [], "00": []})", {"p.json", "each once"});
   refuse("[[1], [1]]", {"p.json", "row 1", "client 0", "client 1", "allow_shared"});
   refuse(R"({"clients": [[1]], "permutations": []})", {"p.json", "0 permutations"});
-  refuse(R"({"clients": [[1]], "permutations": [[0, 0, 1, 2, 3, 4]]})",
-         {"p.json", "client 0", "6 features once"});
+  refuse(R"({"clients": [[1]], "permutations": [[0, 0, 1, 2, 3, 4]]})", {"p.json", "client 0", "6 features once"});
   options.set("allow_shared", true);
   options.set("path", folder.write("p.json", "[[1], [1]]").string());
   EXPECT_EQ(deal(data, options).clients[1], (std::vector<std::uint32_t>{1}));
@@ -319,8 +306,7 @@ TEST(Partition, NoKindRepeatsACommonOption) {
   const PartitionRegistry registry = partitions();
   for (const auto& entry : registry.entries()) {
     for (const auto& option : entry.about.options) {
-      for (const auto& common : common_partition_options())
-        EXPECT_NE(option.key, common.key) << entry.about.name;
+      for (const auto& common : common_partition_options()) EXPECT_NE(option.key, common.key) << entry.about.name;
     }
   }
 }

@@ -12,8 +12,7 @@ namespace parley {
 namespace {
 
 template <class T>
-std::vector<T> gather(const std::vector<T>& from, std::span<const std::uint32_t> rows,
-                      std::size_t width) {
+std::vector<T> gather(const std::vector<T>& from, std::span<const std::uint32_t> rows, std::size_t width) {
   std::vector<T> result;
   if (from.empty()) return result;
   result.reserve(rows.size() * width);
@@ -36,8 +35,7 @@ void mark_some(std::vector<std::uint32_t> rows, double fraction, std::size_t lea
                std::vector<bool>& marks) {
   if (rows.size() < 2) return;
   stream.shuffle(std::span(rows));
-  const auto wanted =
-      static_cast<std::size_t>(std::llround(fraction * static_cast<double>(rows.size())));
+  const auto wanted = static_cast<std::size_t>(std::llround(fraction * static_cast<double>(rows.size())));
   const std::size_t count = std::clamp(wanted, least, rows.size() - 1);
   for (std::size_t i = 0; i < count; ++i) marks[rows[i]] = true;
 }
@@ -52,8 +50,7 @@ Dataset select_rows(const Dataset& data, std::span<const std::uint32_t> rows) {
   result.classes = data.classes;
   result.class_names = data.class_names;
   result.target_size = data.target_size;
-  std::visit([&](const auto& values) { result.values = gather(values, rows, data.features()); },
-             data.values);
+  std::visit([&](const auto& values) { result.values = gather(values, rows, data.features()); }, data.values);
   result.labels = gather(data.labels, rows, 1);
   result.targets = gather(data.targets, rows, data.target_size);
   result.users = gather(data.users, rows, 1);
@@ -72,8 +69,7 @@ Dataset limit_rows(Dataset data, std::size_t count) {
 }
 
 std::pair<Dataset, Dataset> hold_out(const Dataset& data, double fraction, std::uint64_t seed) {
-  if (data.size() < 2)
-    fail("{}: {} row; expected two or more to hold some out for testing", data.name, data.size());
+  if (data.size() < 2) fail("{}: {} row; expected two or more to hold some out for testing", data.name, data.size());
   Stream stream(seed, "data.hold_out");
   std::vector<std::uint32_t> rows(data.size());
   std::iota(rows.begin(), rows.end(), 0u);
@@ -82,8 +78,7 @@ std::pair<Dataset, Dataset> hold_out(const Dataset& data, double fraction, std::
   return split(data, marks);
 }
 
-std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction,
-                                              std::uint64_t seed) {
+std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction, std::uint64_t seed) {
   std::map<std::int32_t, std::vector<std::uint32_t>> rows_of;
   for (std::uint32_t i = 0; i < data.users.size(); ++i) rows_of[data.users[i]].push_back(i);
   std::vector<bool> marks(data.size());

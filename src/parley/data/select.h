@@ -21,7 +21,6 @@ Dataset limit_rows(Dataset data, std::size_t count);
 // goes to each side. Throws InputError when there are fewer than two rows.
 std::pair<Dataset, Dataset> hold_out(const Dataset& data, double fraction, std::uint64_t seed);
 // The same part of each user's rows; a user with a single row keeps it for training.
-std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction,
-                                              std::uint64_t seed);
+std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction, std::uint64_t seed);
 
 }  // namespace parley

@@ -17,11 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::int32_t> checked_users(std::vector<std::int32_t> users, std::size_t rows,
-                                        const fs::path& path, const char* key) {
+std::vector<std::int32_t> checked_users(std::vector<std::int32_t> users, std::size_t rows, const fs::path& path,
+                                        const char* key) {
   if (!users.empty() && users.size() != rows) {
-    fail("{}: data.{}: expected one user for each of {} rows, found {} lines", path.string(), key,
-         rows, users.size());
+    fail("{}: data.{}: expected one user for each of {} rows, found {} lines", path.string(), key, rows, users.size());
   }
   return users;
 }
@@ -32,13 +31,10 @@ void give_users(const Options& options, const DataRoots& roots, Dataset& train, 
   if (train_file.empty() && test_file.empty()) return;
   if (train_file.empty()) fail("data.test_users is set but data.users is not; set both or neither");
   const fs::path train_path = locate(roots, train_file, "data.users");
-  const fs::path test_path =
-      test_file.empty() ? fs::path{} : locate(roots, test_file, "data.test_users");
+  const fs::path test_path = test_file.empty() ? fs::path{} : locate(roots, test_file, "data.test_users");
   NumberedUsers users =
-      number_users(read_users(train_path),
-                   test_file.empty() ? std::vector<std::string>{} : read_users(test_path));
-  if (users.train.empty())
-    fail("{}: data.users: empty; expected one user a line", train_path.string());
+      number_users(read_users(train_path), test_file.empty() ? std::vector<std::string>{} : read_users(test_path));
+  if (users.train.empty()) fail("{}: data.users: empty; expected one user a line", train_path.string());
   train.users = checked_users(std::move(users.train), train.size(), train_path, "users");
   test.users = checked_users(std::move(users.test), test.size(), test_path, "test_users");
 }
@@ -50,21 +46,17 @@ void check_one(const Dataset& data, const std::string& part) {
   if (data.features() == 0) fail("{}: no features; expected at least one", where);
   const std::size_t values = std::visit([](const auto& v) { return v.size(); }, data.values);
   if (values != data.size() * data.features()) {
-    fail("{}: expected {} rows × {} features, found {} values", where, data.size(), data.features(),
-         values);
+    fail("{}: expected {} rows × {} features, found {} values", where, data.size(), data.features(), values);
   }
   if (data.classes > 0) count_classes(data.labels, data.classes, where);
   if (!data.users.empty() && data.users.size() != data.size()) {
     fail("{}: expected {} users, found {}", where, data.size(), data.users.size());
   }
-  const auto refuse_infinite = [&](const std::vector<float>& numbers, const char* what,
-                                   std::size_t width) {
-    const auto bad =
-        std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+  const auto refuse_infinite = [&](const std::vector<float>& numbers, const char* what, std::size_t width) {
+    const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
     if (bad == numbers.end()) return;
     const auto at = static_cast<std::size_t>(bad - numbers.begin());
-    fail("{}: row {}, {} {}: {} is not a finite number; clean the data", where, at / width, what,
-         at % width, *bad);
+    fail("{}: row {}, {} {}: {} is not a finite number; clean the data", where, at / width, what, at % width, *bad);
   };
   if (const auto* floats = std::get_if<std::vector<float>>(&data.values)) {
     refuse_infinite(*floats, "feature", data.features());
@@ -74,8 +66,8 @@ void check_one(const Dataset& data, const std::string& part) {
 
 void check_pair(const Dataset& train, const Dataset& test) {
   if (train.shape != test.shape) {
-    fail("data set '{}': training examples have the shape {}, test examples {}; expected the same",
-         train.name, describe_shape(train.shape), describe_shape(test.shape));
+    fail("data set '{}': training examples have the shape {}, test examples {}; expected the same", train.name,
+         describe_shape(train.shape), describe_shape(test.shape));
   }
   if (train.classes != test.classes || train.target_size != test.target_size) {
     fail(
@@ -111,8 +103,7 @@ fs::path DataRoots::find(const fs::path& relative) const {
 
 std::vector<Option> common_data_options() {
   return {
-      {"name", std::string("mnist"),
-       "the data set or file format; `parley list datasets` shows them"},
+      {"name", std::string("mnist"), "the data set or file format; `parley list datasets` shows them"},
       {"root", std::string(),
        "a folder to look in first, before $PARLEY_DATA, ~/.cache/parley and the system's dataset "
        "folders"},
@@ -125,8 +116,7 @@ std::vector<Option> common_data_options() {
        "other numbers",
        {},
        {"auto", "unit", "standard", "none"}},
-      {"users", std::string(),
-       "a file with the owner of each training row, one number or name a line"},
+      {"users", std::string(), "a file with the owner of each training row, one number or name a line"},
       {"test_users", std::string(), "the same for the test rows"},
       {"limit", std::int64_t{0},
        "use only the first N training rows (evenly spaced ones where rows are sorted by label); 0 "
@@ -136,8 +126,7 @@ std::vector<Option> common_data_options() {
   };
 }
 
-TrainTest load_data(const DatasetRegistry& registry, const Options& options,
-                    const DataRoots& roots) {
+TrainTest load_data(const DatasetRegistry& registry, const Options& options, const DataRoots& roots) {
   const auto& entry = registry.at(options.text("name"));
   TrainTest loaded = entry.make(options, roots);
   Dataset train = *loaded.train;

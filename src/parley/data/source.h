@@ -36,7 +36,6 @@ std::vector<Option> common_data_options();
 // it to data.limit, sets the transform of data.normalize and checks the whole. `options` holds the
 // common keys and the entry's own. Throws InputError; what it returns is sound: labels in range,
 // finite values, train and test alike.
-TrainTest load_data(const DatasetRegistry& registry, const Options& options,
-                    const DataRoots& roots);
+TrainTest load_data(const DatasetRegistry& registry, const Options& options, const DataRoots& roots);
 
 }  // namespace parley

@@ -38,8 +38,7 @@ TEST(Registry, NoEntryRepeatsACommonOption) {
     }
     EXPECT_FALSE(entry.about.summary.empty());
   }
-  expect_refusal([] { datasets().at("minst"); },
-                 {"unknown data set 'minst'", "did you mean 'mnist'"});
+  expect_refusal([] { datasets().at("minst"); }, {"unknown data set 'minst'", "did you mean 'mnist'"});
 }
 
 TEST(Synthetic, IsDeterministicByItsSeedAndSeparable) {
@@ -78,8 +77,7 @@ TEST(LoadData, LimitsNormalisesAndGivesUsers) {
   folder.write("users.txt", "ann\n");
   expect_refusal([&] { load(options, only(folder)); }, {"users.txt", "1000 rows", "found 1"});
   options.set("users", std::string("absent.txt"));
-  expect_refusal([&] { load(options, only(folder)); },
-                 {"data.users", "absent.txt", folder.path().string()});
+  expect_refusal([&] { load(options, only(folder)); }, {"data.users", "absent.txt", folder.path().string()});
   options.set("users", std::string());
   options.set("test_users", std::string("users.txt"));
   expect_refusal([&] { load(options, only(folder)); }, {"data.test_users", "set both"});
@@ -97,25 +95,19 @@ TEST(LoadData, ChecksWhatASourceReturns) {
     spoil(train, test);
     DatasetRegistry registry("data set");
     registry.add({"fake", "", "", {}}, [&](const Options&, const DataRoots&) {
-      return TrainTest{std::make_shared<const Dataset>(train),
-                       std::make_shared<const Dataset>(test)};
+      return TrainTest{std::make_shared<const Dataset>(train), std::make_shared<const Dataset>(test)};
     });
     Options options("data", common_data_options());
     options.set("name", std::string("fake"));
     expect_refusal([&] { load_data(registry, options, {}); }, pieces);
   };
-  refuse([](Dataset& train, Dataset&) { train.labels[1] = 2; },
-         {"fake", "training", "row 1", "label 2"});
+  refuse([](Dataset& train, Dataset&) { train.labels[1] = 2; }, {"fake", "training", "row 1", "label 2"});
   refuse(
       [](Dataset&, Dataset& test) {
         test.values = std::vector<float>{1, 2, 3, NAN};
       },
       {"fake", "test", "row 1, feature 1", "finite"});
-  refuse(
-      [](Dataset& train, Dataset&) {
-        train.values = std::vector<float>{1, 2, 3};
-      },
-      {"fake", "3 values"});
+  refuse([](Dataset& train, Dataset&) { train.values = std::vector<float>{1, 2, 3}; }, {"fake", "3 values"});
   refuse([](Dataset&, Dataset& test) { test.shape = {1, 2}; }, {"fake", "shape"});
   refuse([](Dataset&, Dataset& test) { test.classes = 3; }, {"fake", "classes"});
   refuse([](Dataset&, Dataset& test) { test.labels.clear(); }, {"fake", "test", "no rows"});
@@ -125,14 +117,13 @@ TEST(LoadData, ChecksWhatASourceReturns) {
 TEST(Named, MissingSaysWhereItLookedAndWhatToDo) {
   const TestFolder folder;
   const std::string root = folder.path().string();
-  expect_refusal([&] { load(options_for("mnist"), only(folder)); },
-                 {"'mnist' was not found", root, "mnist/train-images-idx3-ubyte[.gz]", "MNIST/raw",
-                  "parley data get mnist"});
+  expect_refusal(
+      [&] { load(options_for("mnist"), only(folder)); },
+      {"'mnist' was not found", root, "mnist/train-images-idx3-ubyte[.gz]", "MNIST/raw", "parley data get mnist"});
   expect_refusal([&] { load(options_for("fashion-mnist"), only(folder)); },
                  {root, "apt install dataset-fashion-mnist", "parley data get fashion-mnist"});
-  expect_refusal(
-      [&] { load(options_for("cifar10"), only(folder)); },
-      {root, "cifar-10-batches-bin/data_batch_1.bin", "cifar10_jpeg", "parley data get cifar10"});
+  expect_refusal([&] { load(options_for("cifar10"), only(folder)); },
+                 {root, "cifar-10-batches-bin/data_batch_1.bin", "cifar10_jpeg", "parley data get cifar10"});
 }
 
 std::string idx_labels(const std::string& values) {
@@ -162,16 +153,14 @@ TEST(Named, MnistInEitherLayoutPlainOrPacked) {
     EXPECT_EQ(data.train->classes, 10u);
     EXPECT_EQ(data.test->labels[0], 9);
     std::filesystem::remove(folder.path() / where / "train-labels-idx1-ubyte");
-    expect_refusal([&] { load(options_for("mnist"), only(folder)); },
-                   {where, "no train-labels-idx1-ubyte"});
+    expect_refusal([&] { load(options_for("mnist"), only(folder)); }, {where, "no train-labels-idx1-ubyte"});
   }
 }
 
 TEST(Named, WritersMustMatchTheDigits) {
   const TestFolder folder;
   write_mnist(folder, "mnist");
-  folder.write("mnist_by_writer/qmnist-test-labels.tsv",
-               "9\t4\t20\t0\t0\t0\t0\t0\n1\t4\t20\t0\t0\t0\t0\t0\n");
+  folder.write("mnist_by_writer/qmnist-test-labels.tsv", "9\t4\t20\t0\t0\t0\t0\t0\n1\t4\t20\t0\t0\t0\t0\t0\n");
   const auto train_rows = [&](const std::string& rows) {
     folder.write_gz("mnist_by_writer/qmnist-train-labels.tsv.gz", rows);
   };
@@ -243,8 +232,7 @@ TEST(Format, CsvClassificationAndRegression) {
 }
 
 std::string npy(const std::string& dtype, const std::string& shape, const std::string& values) {
-  const std::string dict =
-      "{'descr': '" + dtype + "', 'fortran_order': False, 'shape': " + shape + "}";
+  const std::string dict = "{'descr': '" + dtype + "', 'fortran_order': False, 'shape': " + shape + "}";
   return std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(dict.size()) + '\0' + dict + values;
 }
 
@@ -281,9 +269,8 @@ TEST(Format, LeafSharesUsersBetweenTrainAndTest) {
   const TestFolder folder;
   folder.write("leaf/train/a.json", R"({"users": ["x", "y"], "num_samples": [1, 1], "user_data":
     {"x": {"x": [[1, 2]], "y": [0]}, "y": {"x": [[3, 4]], "y": [1]}}})");
-  folder.write(
-      "leaf/test/a.json",
-      R"({"users": ["y"], "num_samples": [1], "user_data": {"y": {"x": [[5, 6]], "y": [2]}}})");
+  folder.write("leaf/test/a.json",
+               R"({"users": ["y"], "num_samples": [1], "user_data": {"y": {"x": [[5, 6]], "y": [2]}}})");
   Options options = options_for("leaf");
   options.set("path", std::string("leaf"));
   const TrainTest data = load(options, only(folder));
@@ -298,8 +285,7 @@ TEST(Format, ImagesNeedATrainFolder) {
   const TestFolder folder;
   Options options = options_for("images");
   options.set("path", folder.path().string());
-  expect_refusal([&] { load(options, only(folder)); },
-                 {folder.path().string(), "no folder 'train'"});
+  expect_refusal([&] { load(options, only(folder)); }, {folder.path().string(), "no folder 'train'"});
   options.set("path", std::string("absent"));
   expect_refusal([&] { load(options, only(folder)); }, {"data.path", "'absent'", "data.root"});
   options.set("path", std::string("/absent/folder"));

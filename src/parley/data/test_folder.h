@@ -29,8 +29,7 @@ class TestFolder {
   std::filesystem::path write(const std::string& name, std::string_view bytes) const {
     const auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(file, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return file;
   }
   // As gzip; `name` should end in .gz.
@@ -55,8 +54,7 @@ void expect_refusal(Call call, std::initializer_list<std::string_view> pieces) {
   } catch (const Kind& error) {
     const std::string message = error.what();
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    for (const auto piece : pieces)
-      EXPECT_NE(message.find(piece), std::string::npos) << message << " lacks " << piece;
+    for (const auto piece : pieces) EXPECT_NE(message.find(piece), std::string::npos) << message << " lacks " << piece;
   }
 }
 

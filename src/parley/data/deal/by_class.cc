@@ -90,8 +90,7 @@ Partition shards(const Dataset& data, const Options& options, Stream& stream) {
   const std::size_t count = client_count(options);
   const auto per_client = static_cast<std::size_t>(options.integer("shards_per_client"));
   Rows sorted;
-  for (const auto& pool : class_pools(data, "shards", stream))
-    sorted.insert(sorted.end(), pool.begin(), pool.end());
+  for (const auto& pool : class_pools(data, "shards", stream)) sorted.insert(sorted.end(), pool.begin(), pool.end());
   std::vector<Rows> pieces(count * per_client);
   deal_equally(sorted, pieces);
   stream.shuffle(std::span(pieces));
@@ -118,8 +117,7 @@ Partition mixed_class(const Dataset& data, const Options& options, Stream& strea
   // what is dealt.
   const double dealt = std::min(1.0, static_cast<double>(clients.size()) / std::max(classes, 1.0));
   Rows order = shuffled_rows(data, stream);
-  order.resize(
-      static_cast<std::size_t>(std::llround(mixed * dealt * static_cast<double>(data.size()))));
+  order.resize(static_cast<std::size_t>(std::llround(mixed * dealt * static_cast<double>(data.size()))));
   std::vector<bool> taken(data.size());
   for (const auto row : order) taken[row] = true;
   for (auto& pool : pools) std::erase_if(pool, [&](std::uint32_t row) { return taken[row]; });

@@ -28,8 +28,7 @@ std::size_t draw_index(std::span<const double> weights, Stream& stream) {
 
 std::size_t client_count(const Options& options) {
   const std::int64_t clients = options.integer("clients");
-  if (clients < 1)
-    fail("partition.clients: expected at least 1, got {} (0 is for by_user only)", clients);
+  if (clients < 1) fail("partition.clients: expected at least 1, got {} (0 is for by_user only)", clients);
   return static_cast<std::size_t>(clients);
 }
 
@@ -48,21 +47,18 @@ std::vector<Rows> class_pools(const Dataset& data, const char* kind, Stream& str
         kind, data.name);
   }
   std::vector<Rows> pools(data.classes);
-  for (const auto row : shuffled_rows(data, stream))
-    pools[static_cast<std::size_t>(data.labels[row])].push_back(row);
+  for (const auto row : shuffled_rows(data, stream)) pools[static_cast<std::size_t>(data.labels[row])].push_back(row);
   return pools;
 }
 
-void deal_by_shares(std::span<const std::uint32_t> rows, std::span<const double> shares,
-                    std::vector<Rows>& clients) {
+void deal_by_shares(std::span<const std::uint32_t> rows, std::span<const double> shares, std::vector<Rows>& clients) {
   const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
   double sum = 0;
   std::size_t begin = 0;
   for (std::size_t k = 0; k < shares.size(); ++k) {
     sum += shares[k];
     const bool last = k + 1 == shares.size();
-    const auto cut =
-        static_cast<std::size_t>(std::llround(sum / total * static_cast<double>(rows.size())));
+    const auto cut = static_cast<std::size_t>(std::llround(sum / total * static_cast<double>(rows.size())));
     const std::size_t end = last ? rows.size() : std::clamp(cut, begin, rows.size());
     clients[k].insert(clients[k].end(), rows.begin() + begin, rows.begin() + end);
     begin = end;
@@ -77,20 +73,17 @@ void deal_equally(std::span<const std::uint32_t> rows, std::vector<Rows>& client
   }
 }
 
-std::vector<Rows> deal_by_mix(std::vector<Rows> pools,
-                              const std::vector<std::vector<double>>& mixes, Stream& stream) {
+std::vector<Rows> deal_by_mix(std::vector<Rows> pools, const std::vector<std::vector<double>>& mixes, Stream& stream) {
   std::size_t left = 0;
   for (const auto& pool : pools) left += pool.size();
   std::vector<Rows> clients(mixes.size());
   std::vector<double> weights(pools.size());
   for (std::size_t turn = 0; left > 0; ++turn, --left) {
     const std::size_t k = turn % clients.size();
-    for (std::size_t c = 0; c < pools.size(); ++c)
-      weights[c] = pools[c].empty() ? 0.0 : mixes[k][c];
+    for (std::size_t c = 0; c < pools.size(); ++c) weights[c] = pools[c].empty() ? 0.0 : mixes[k][c];
     std::size_t chosen = draw_index(weights, stream);
     if (chosen == pools.size()) {  // nothing that the client wants is left: it takes what there is
-      for (std::size_t c = 0; c < pools.size(); ++c)
-        weights[c] = static_cast<double>(pools[c].size());
+      for (std::size_t c = 0; c < pools.size(); ++c) weights[c] = static_cast<double>(pools[c].size());
       chosen = draw_index(weights, stream);
     }
     clients[k].push_back(pools[chosen].back());

@@ -22,16 +22,14 @@ std::vector<Rows> class_pools(const Dataset& data, const char* kind, Stream& str
 
 // Deals `rows` in one go: client k gets a run of about shares[k] / Σ shares of them, and every row
 // is dealt. Appends.
-void deal_by_shares(std::span<const std::uint32_t> rows, std::span<const double> shares,
-                    std::vector<Rows>& clients);
+void deal_by_shares(std::span<const std::uint32_t> rows, std::span<const double> shares, std::vector<Rows>& clients);
 // The same with equal shares.
 void deal_equally(std::span<const std::uint32_t> rows, std::vector<Rows>& clients);
 
 // Clients of equal size take one row after the other, in turn, without replacement: client k from
 // class c with probability mixes[k][c] among the classes that still have rows, so a shortage is
 // spread over all. Every row is dealt.
-std::vector<Rows> deal_by_mix(std::vector<Rows> pools,
-                              const std::vector<std::vector<double>>& mixes, Stream& stream);
+std::vector<Rows> deal_by_mix(std::vector<Rows> pools, const std::vector<std::vector<double>>& mixes, Stream& stream);
 
 // Rows in rising order, so that a partition does not depend on the order in which it was dealt.
 Partition finish(std::vector<Rows> clients);

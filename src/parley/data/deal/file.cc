@@ -12,8 +12,7 @@ using nlohmann::json;
 
 // One list of whole numbers below `bound`.
 Rows read_list(const json& value, std::size_t bound, const std::string& where) {
-  if (!value.is_array())
-    fail("{}: expected a list of row numbers, found {}", where, value.type_name());
+  if (!value.is_array()) fail("{}: expected a list of row numbers, found {}", where, value.type_name());
   Rows rows;
   rows.reserve(value.size());
   for (const auto& item : value) {
@@ -29,8 +28,7 @@ Rows read_list(const json& value, std::size_t bound, const std::string& where) {
 // A list of lists, or an object whose keys are 0 to K − 1.
 std::vector<Rows> read_lists(const json& value, std::size_t bound, const std::string& name) {
   if (!value.is_array() && !value.is_object()) {
-    fail("{}: expected {{\"0\": [rows…], \"1\": […]}} or a list of lists, found {}", name,
-         value.type_name());
+    fail("{}: expected {{\"0\": [rows…], \"1\": […]}} or a list of lists, found {}", name, value.type_name());
   }
   std::vector<Rows> lists(value.size());
   if (value.is_array()) {
@@ -50,8 +48,7 @@ std::vector<Rows> read_lists(const json& value, std::size_t bound, const std::st
           name, key, lists.size() - 1);
     }
     seen[static_cast<std::size_t>(k)] = true;
-    lists[static_cast<std::size_t>(k)] =
-        read_list(item, bound, fmt::format("{}: client {}", name, key));
+    lists[static_cast<std::size_t>(k)] = read_list(item, bound, fmt::format("{}: client {}", name, key));
   }
   return lists;
 }
@@ -74,16 +71,14 @@ void refuse_shared(const std::vector<Rows>& clients, std::size_t rows, const std
 
 void check_permutations(const Partition& partition, std::size_t features, const std::string& name) {
   if (partition.permutations.size() != partition.clients.size()) {
-    fail("{}: {} permutations for {} clients; expected one each", name,
-         partition.permutations.size(), partition.clients.size());
+    fail("{}: {} permutations for {} clients; expected one each", name, partition.permutations.size(),
+         partition.clients.size());
   }
   for (std::size_t k = 0; k < partition.permutations.size(); ++k) {
     std::vector<bool> seen(features);
     for (const auto j : partition.permutations[k]) seen[j] = true;
-    if (partition.permutations[k].size() != features ||
-        std::find(seen.begin(), seen.end(), false) != seen.end()) {
-      fail("{}: permutation of client {}: expected each of the {} features once", name, k,
-           features);
+    if (partition.permutations[k].size() != features || std::find(seen.begin(), seen.end(), false) != seen.end()) {
+      fail("{}: permutation of client {}: expected each of the {} features once", name, k, features);
     }
   }
 }
@@ -92,8 +87,7 @@ void check_permutations(const Partition& partition, std::size_t features, const 
 
 Partition from_file(const Dataset& data, const Options& options, Stream&) {
   const std::string& path = options.text("path");
-  if (path.empty())
-    fail("partition.path: empty; expected the JSON file with the rows of each client");
+  if (path.empty()) fail("partition.path: empty; expected the JSON file with the rows of each client");
   json root;
   try {
     root = json::parse(read_file(path));
@@ -106,8 +100,7 @@ Partition from_file(const Dataset& data, const Options& options, Stream&) {
   if (partition.clients.empty()) fail("{}: no clients; expected at least one", path);
   if (!options.flag("allow_shared")) refuse_shared(partition.clients, data.size(), path);
   if (nested && root.contains("permutations")) {
-    partition.permutations =
-        read_lists(root["permutations"], data.features(), path + ": permutations");
+    partition.permutations = read_lists(root["permutations"], data.features(), path + ": permutations");
     check_permutations(partition, data.features(), path);
   }
   return partition;

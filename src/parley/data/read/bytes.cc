@@ -55,8 +55,7 @@ std::string unpack_gzip(std::string_view bytes, const std::string& name) {
       // gzip allows several members in a row.
       if (!is_gzip(bytes.substr(read))) break;
       inflateReset(inflater.get());
-    } else if (status == Z_BUF_ERROR ||
-               (status == Z_OK && read == bytes.size() && inflater->avail_out > 0)) {
+    } else if (status == Z_BUF_ERROR || (status == Z_OK && read == bytes.size() && inflater->avail_out > 0)) {
       fail("{}: gzip data ends in the middle; fetch the file again", name);
     } else if (status != Z_OK) {
       fail("{}: gzip data is damaged ({}); fetch the file again", name,

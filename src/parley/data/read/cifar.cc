@@ -20,15 +20,15 @@ Dataset empty_cifar10() {
 }  // namespace
 
 const std::vector<std::string>& cifar10_class_names() {
-  static const std::vector<std::string> names = {
-      "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+  static const std::vector<std::string> names = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                                 "dog",      "frog",       "horse", "ship", "truck"};
   return names;
 }
 
 void append_cifar10(std::string_view bytes, const std::string& name, Dataset& data) {
   if (bytes.empty() || bytes.size() % kRecord != 0) {
-    fail("{}: expected records of {} bytes, found {} bytes ({} left over); fetch the file again",
-         name, kRecord, bytes.size(), bytes.size() % kRecord);
+    fail("{}: expected records of {} bytes, found {} bytes ({} left over); fetch the file again", name, kRecord,
+         bytes.size(), bytes.size() % kRecord);
   }
   const std::size_t records = bytes.size() / kRecord;
   for (std::size_t i = 0; i < records; ++i) {

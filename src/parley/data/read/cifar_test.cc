@@ -12,8 +12,7 @@ std::string record(char label, char fill) {
 TEST(Cifar, ReadsTheBatches) {
   const TestFolder folder;
   for (int i = 1; i <= 5; ++i) {
-    folder.write("data_batch_" + std::to_string(i) + ".bin",
-                 record(static_cast<char>(i), 'a') + record(0, 'b'));
+    folder.write("data_batch_" + std::to_string(i) + ".bin", record(static_cast<char>(i), 'a') + record(0, 'b'));
   }
   folder.write("test_batch.bin", record(9, 'z'));
   const Dataset train = read_cifar10_train(folder.path()), test = read_cifar10_test(folder.path());
@@ -27,15 +26,13 @@ TEST(Cifar, ReadsTheBatches) {
 
 TEST(Cifar, Refuses) {
   Dataset data;
-  expect_refusal([&] { append_cifar10(record(1, 'a') + "x", "b.bin", data); },
-                 {"b.bin", "3073", "1 left over"});
+  expect_refusal([&] { append_cifar10(record(1, 'a') + "x", "b.bin", data); }, {"b.bin", "3073", "1 left over"});
   expect_refusal([&] { append_cifar10("", "b.bin", data); }, {"b.bin", "0 bytes"});
   expect_refusal([&] { append_cifar10(record(1, 'a') + record(10, 'a'), "b.bin", data); },
                  {"b.bin", "record 1", "label 10", "0 to 9"});
   EXPECT_TRUE(data.labels.empty());  // a refusal leaves it as it was
   const TestFolder folder;
-  expect_refusal([&] { read_cifar10_train(folder.path()); },
-                 {"data_batch_1.bin", "cannot be read"});
+  expect_refusal([&] { read_cifar10_train(folder.path()); }, {"data_batch_1.bin", "cannot be read"});
 }
 
 }  // namespace

@@ -73,10 +73,8 @@ class CsvRecords {
       fail("{}:{}:{}: the quote is never closed; expected a closing \"", name_, line_, column);
     }
     ++at_;
-    if (at_ < text_.size() &&
-        text_.substr(at_, 1).find_first_of(",\r\n") == std::string_view::npos) {
-      fail("{}:{}:{}: text after the closing quote; expected a comma or the end of the line", name_,
-           line_, column);
+    if (at_ < text_.size() && text_.substr(at_, 1).find_first_of(",\r\n") == std::string_view::npos) {
+      fail("{}:{}:{}: text after the closing quote; expected a comma or the end of the line", name_, line_, column);
     }
     return field;
   }
@@ -102,30 +100,26 @@ struct Plan {
   std::size_t label = 0, user = 0;
 };
 
-std::size_t column_of(const std::vector<std::string>& header, const std::string& column,
-                      const std::string& name) {
+std::size_t column_of(const std::vector<std::string>& header, const std::string& column, const std::string& name) {
   const auto found = std::find(header.begin(), header.end(), column);
   if (found == header.end()) fail("{}:1: {}", name, unknown_name("column", column, header));
   return static_cast<std::size_t>(found - header.begin());
 }
 
-Plan make_plan(const std::vector<std::string_view>& fields, const CsvColumns& columns,
-               const std::string& name) {
+Plan make_plan(const std::vector<std::string_view>& fields, const CsvColumns& columns, const std::string& name) {
   Plan plan;
   plan.header.assign(fields.begin(), fields.end());
   std::set<std::string> seen;
   for (std::size_t i = 0; i < plan.header.size(); ++i) {
     if (!seen.insert(plan.header[i]).second) {
-      fail("{}:1:{}: the column '{}' appears twice; expected different names", name, i + 1,
-           plan.header[i]);
+      fail("{}:1:{}: the column '{}' appears twice; expected different names", name, i + 1, plan.header[i]);
     }
   }
   std::set<std::size_t> taken;
   const auto take = [&](const std::string& column) {
     const std::size_t at = column_of(plan.header, column, name);
     if (!taken.insert(at).second) {
-      fail("{}:1:{}: the column '{}' is named for two purposes; expected one", name, at + 1,
-           column);
+      fail("{}:1:{}: the column '{}' is named for two purposes; expected one", name, at + 1, column);
     }
     return at;
   };
@@ -136,8 +130,7 @@ Plan make_plan(const std::vector<std::string_view>& fields, const CsvColumns& co
   for (std::size_t i = 0; i < plan.header.size(); ++i) {
     if (!taken.contains(i)) plan.features.push_back(i);
   }
-  if (plan.features.empty())
-    fail("{}:1: no feature column is left; found only {}", name, fmt::join(plan.header, ", "));
+  if (plan.features.empty()) fail("{}:1: no feature column is left; found only {}", name, fmt::join(plan.header, ", "));
   return plan;
 }
 
@@ -151,16 +144,16 @@ float number(std::string_view field, std::size_t column, const Place& place) {
   float value = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (error != std::errc{} || end != field.data() + field.size() || !std::isfinite(value)) {
-    fail("{}:{}:{}: column '{}': expected a finite number, found '{}'", place.name, place.line,
-         column + 1, place.plan.header[column], field);
+    fail("{}:{}:{}: column '{}': expected a finite number, found '{}'", place.name, place.line, column + 1,
+         place.plan.header[column], field);
   }
   return value;
 }
 
 std::string word(std::string_view field, std::size_t column, const Place& place) {
   if (field.empty()) {
-    fail("{}:{}:{}: column '{}': expected a value, found nothing", place.name, place.line,
-         column + 1, place.plan.header[column]);
+    fail("{}:{}:{}: column '{}': expected a value, found nothing", place.name, place.line, column + 1,
+         place.plan.header[column]);
   }
   return std::string(field);
 }
@@ -180,10 +173,8 @@ CsvTable parse_csv(std::string_view text, const CsvColumns& columns, const std::
       fail("{}:{}:{}: expected {} fields as in the header, found {}", name, place.line,
            std::min(fields.size(), plan.header.size()) + 1, plan.header.size(), fields.size());
     }
-    for (const auto column : plan.features)
-      table.values.push_back(number(fields[column], column, place));
-    for (const auto column : plan.targets)
-      table.targets.push_back(number(fields[column], column, place));
+    for (const auto column : plan.features) table.values.push_back(number(fields[column], column, place));
+    for (const auto column : plan.targets) table.targets.push_back(number(fields[column], column, place));
     if (!columns.label.empty()) table.labels.push_back(word(fields[plan.label], plan.label, place));
     if (!columns.user.empty()) table.users.push_back(word(fields[plan.user], plan.user, place));
     ++table.rows;
@@ -210,14 +201,12 @@ CsvClasses number_labels(const std::vector<std::string>& train, const std::strin
     for (std::size_t i = 0; i < labels.size(); ++i) {
       const auto found = std::lower_bound(classes.names.begin(), classes.names.end(), labels[i]);
       if (numbers && natural_number(labels[i]) < 0) {
-        fail("{}: row {}: label '{}': expected a whole number from 0 as in the first row", name, i,
-             labels[i]);
+        fail("{}: row {}: label '{}': expected a whole number from 0 as in the first row", name, i, labels[i]);
       }
       if (!numbers && (found == classes.names.end() || *found != labels[i])) {
         fail("{}: row {}: {}", name, i, unknown_name("label", labels[i], classes.names));
       }
-      result.push_back(numbers ? natural_number(labels[i])
-                               : static_cast<std::int32_t>(found - classes.names.begin()));
+      result.push_back(numbers ? natural_number(labels[i]) : static_cast<std::int32_t>(found - classes.names.begin()));
     }
     return result;
   };

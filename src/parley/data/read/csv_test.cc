@@ -10,9 +10,8 @@ namespace {
 using Texts = std::vector<std::string>;
 
 TEST(Csv, ReadsFeaturesLabelsUsersAndTargets) {
-  const CsvTable table =
-      parse_csv("a,label,who,b,t\r\n1,0,ann,-2.5,7\r\n\r\n 3 ,1,\"bob, \"\"jr\"\"\",1e2,8",
-                {.label = "label", .user = "who", .targets = {"t"}, .ignored = {}}, "f.csv");
+  const CsvTable table = parse_csv("a,label,who,b,t\r\n1,0,ann,-2.5,7\r\n\r\n 3 ,1,\"bob, \"\"jr\"\"\",1e2,8",
+                                   {.label = "label", .user = "who", .targets = {"t"}, .ignored = {}}, "f.csv");
   EXPECT_EQ(table.rows, 2u);
   EXPECT_EQ(table.features, (Texts{"a", "b"}));
   EXPECT_EQ(table.values, (std::vector<float>{1, -2.5, 3, 100}));
@@ -23,9 +22,7 @@ TEST(Csv, ReadsFeaturesLabelsUsersAndTargets) {
 
 TEST(Csv, RefusalsNameFileLineAndColumn) {
   const auto refuse = [](const char* text, std::initializer_list<std::string_view> pieces) {
-    expect_refusal(
-        [&] { parse_csv(text, {.label = "y", .user = {}, .targets = {}, .ignored = {}}, "f.csv"); },
-        pieces);
+    expect_refusal([&] { parse_csv(text, {.label = "y", .user = {}, .targets = {}, .ignored = {}}, "f.csv"); }, pieces);
   };
   refuse("", {"f.csv", "empty"});
   refuse("x,y\n", {"f.csv", "no rows"});
@@ -53,8 +50,7 @@ TEST(Csv, LabelsAreNumbersOrNames) {
   EXPECT_EQ(classes.test, (std::vector<std::int32_t>{0}));
   expect_refusal([] { number_labels({"0", "-1"}, "a.csv", {}, "b"); }, {"a.csv", "row 1", "'-1'"});
   expect_refusal([] { number_labels({"0", "1.5"}, "a.csv", {}, "b"); }, {"a.csv", "'1.5'"});
-  expect_refusal([] { number_labels({"dog"}, "a", {"dig"}, "b.csv"); },
-                 {"b.csv", "did you mean 'dog'"});
+  expect_refusal([] { number_labels({"dog"}, "a", {"dig"}, "b.csv"); }, {"b.csv", "did you mean 'dog'"});
 }
 
 TEST(Csv, NeverCrashes) {
@@ -63,8 +59,7 @@ TEST(Csv, NeverCrashes) {
     std::string text = "x,y\n";
     for (const auto choice : choices) text += pieces[choice % 8];
     try {
-      const CsvTable table =
-          parse_csv(text, {.label = "y", .user = {}, .targets = {}, .ignored = {}}, "f");
+      const CsvTable table = parse_csv(text, {.label = "y", .user = {}, .targets = {}, .ignored = {}}, "f");
       RC_ASSERT(table.values.size() == table.rows);
     } catch (const InputError&) {
     }

@@ -18,8 +18,7 @@ constexpr std::int64_t kMostPixels = 1 << 26;
 
 void check_extent(const Image& image, const std::string& name) {
   if (image.width <= 0 || image.height <= 0 || image.width * image.height > kMostPixels) {
-    fail("{}: {} × {} pixels; expected 1 to {} pixels", name, image.width, image.height,
-         kMostPixels);
+    fail("{}: {} × {} pixels; expected 1 to {} pixels", name, image.width, image.height, kMostPixels);
   }
 }
 
@@ -65,8 +64,7 @@ bool begin_jpeg(jpeg_decompress_struct& info, JpegErrors& errors, std::string_vi
   return true;
 }
 
-bool read_jpeg(jpeg_decompress_struct& info, JpegErrors& errors, std::uint8_t* pixels,
-               std::size_t stride) {
+bool read_jpeg(jpeg_decompress_struct& info, JpegErrors& errors, std::uint8_t* pixels, std::size_t stride) {
   if (setjmp(errors.escape) != 0) return false;
   jpeg_start_decompress(&info);
   while (info.output_scanline < info.output_height) {
@@ -92,11 +90,9 @@ Image decode_jpeg(std::string_view bytes, const std::string& name) {
     fail("{}: not a readable JPEG: {}; replace or remove it", name, errors.message);
   }
   if (info.num_components != 1 && info.num_components != 3) {
-    fail("{}: {} colour channels; expected 1 (grey) or 3 (colour): convert it", name,
-         info.num_components);
+    fail("{}: {} colour channels; expected 1 (grey) or 3 (colour): convert it", name, info.num_components);
   }
-  Image image{
-      .channels = info.num_components, .height = info.output_height, .width = info.output_width};
+  Image image{.channels = info.num_components, .height = info.output_height, .width = info.output_width};
   check_extent(image, name);
   const auto stride = static_cast<std::size_t>(image.width * image.channels);
   std::vector<std::uint8_t> interleaved(stride * static_cast<std::size_t>(image.height));
@@ -118,8 +114,7 @@ Image decode_png(std::string_view bytes, const std::string& name) {
     fail("{}: not a readable PNG: {}; replace or remove it", name, info.message);
   }
   if ((info.format & (PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_LINEAR)) != 0) {
-    fail("{}: has an alpha channel or 16 bits a channel; expected 8-bit grey or colour: convert it",
-         name);
+    fail("{}: has an alpha channel or 16 bits a channel; expected 8-bit grey or colour: convert it", name);
   }
   const bool colour = (info.format & PNG_FORMAT_FLAG_COLOR) != 0;
   info.format = colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;

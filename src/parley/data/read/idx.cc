@@ -26,8 +26,8 @@ std::vector<std::int64_t> parse_extents(std::string_view bytes, const std::strin
     fail("{}: expected 1 to 8 extents, found {}; the header is damaged", name, rank);
   }
   if (bytes.size() < 4 + 4 * rank) {
-    fail("{}: truncated: the header needs {} bytes, the file has {}; fetch the file again", name,
-         4 + 4 * rank, bytes.size());
+    fail("{}: truncated: the header needs {} bytes, the file has {}; fetch the file again", name, 4 + 4 * rank,
+         bytes.size());
   }
   std::vector<std::int64_t> extents;
   for (std::size_t i = 0; i < rank; ++i) extents.push_back(big_endian_32(bytes, 4 + 4 * i));
@@ -43,8 +43,7 @@ IdxArray parse_idx(std::string_view bytes, const std::string& name) {
   const std::size_t found = bytes.size() - header;
   if (found != expected) {
     fail("{}: {}: expected {} values for {}, found {}; fetch the file again", name,
-         found < expected ? "truncated" : "trailing bytes", expected, describe_shape(array.shape),
-         found);
+         found < expected ? "truncated" : "trailing bytes", expected, describe_shape(array.shape), found);
   }
   array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
   return array;
@@ -54,21 +53,20 @@ IdxArray read_idx(const std::filesystem::path& path) {
   return parse_idx(read_unpacked(path), path.string());
 }
 
-Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels,
-                      std::size_t classes) {
+Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels, std::size_t classes) {
   IdxArray x = read_idx(images);
   const IdxArray y = read_idx(labels);
   if (x.shape.size() < 2) {
-    fail("{}: expected images {{n, height, width}}, found extents {}; is it the label file?",
-         images.string(), describe_shape(x.shape));
+    fail("{}: expected images {{n, height, width}}, found extents {}; is it the label file?", images.string(),
+         describe_shape(x.shape));
   }
   if (y.shape.size() != 1) {
     fail("{}: expected labels {{n}}, found extents {}; is it the image file?", labels.string(),
          describe_shape(y.shape));
   }
   if (x.shape[0] != y.shape[0]) {
-    fail("{}: has {} labels, but {} has {} images; the two files do not belong together",
-         labels.string(), y.shape[0], images.string(), x.shape[0]);
+    fail("{}: has {} labels, but {} has {} images; the two files do not belong together", labels.string(), y.shape[0],
+         images.string(), x.shape[0]);
   }
   Dataset data;
   data.shape.assign(x.shape.begin() + 1, x.shape.end());

@@ -24,7 +24,6 @@ IdxArray read_idx(const std::filesystem::path& path);
 // Images {n, h, w} become {1, h, w}; {n, c, h, w} and {n, f} keep their extents. `classes` is left
 // at the largest label + 1, or at `classes` when that is above 0; then a label beyond it is an
 // InputError.
-Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels,
-                      std::size_t classes);
+Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels, std::size_t classes);
 
 }  // namespace parley

@@ -8,8 +8,7 @@
 namespace parley {
 namespace {
 
-std::string idx(std::initializer_list<std::uint32_t> extents, const std::string& values,
-                char type = 8) {
+std::string idx(std::initializer_list<std::uint32_t> extents, const std::string& values, char type = 8) {
   std::string bytes{'\0', '\0', type, static_cast<char>(extents.size())};
   for (const auto extent : extents) {
     for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(extent >> shift);
@@ -19,8 +18,7 @@ std::string idx(std::initializer_list<std::uint32_t> extents, const std::string&
 
 TEST(Idx, ReadsPlainAndGzip) {
   const TestFolder folder;
-  const std::string images = idx({2, 1, 3}, "abcdef"),
-                    labels = idx({2}, std::string("\x00\x01", 2));
+  const std::string images = idx({2, 1, 3}, "abcdef"), labels = idx({2}, std::string("\x00\x01", 2));
   for (const bool gz : {false, true}) {
     const auto x = gz ? folder.write_gz("x.gz", images) : folder.write("x", images);
     const auto y = gz ? folder.write_gz("y.gz", labels) : folder.write("y", labels);
@@ -51,13 +49,11 @@ TEST(Idx, RefusesFilesThatDoNotBelongTogether) {
   const auto images = folder.write("images", idx({2, 1, 1}, "ab"));
   const auto labels = folder.write("labels", idx({2}, std::string("\x00\x0a", 2)));
   const auto three = folder.write("three", idx({3}, std::string("\x00\x01\x00", 3)));
-  expect_refusal([&] { read_idx_pair(images, labels, 10); },
-                 {"labels", "row 1", "label 10", "0 to 9"});
+  expect_refusal([&] { read_idx_pair(images, labels, 10); }, {"labels", "row 1", "label 10", "0 to 9"});
   expect_refusal([&] { read_idx_pair(images, three, 10); }, {"three", "3 labels", "2 images"});
   expect_refusal([&] { read_idx_pair(labels, labels, 10); }, {"labels", "expected images"});
   expect_refusal([&] { read_idx_pair(images, images, 10); }, {"images", "expected labels"});
-  expect_refusal([&] { read_idx_pair(folder.path() / "absent", labels, 10); },
-                 {"absent", "cannot be read"});
+  expect_refusal([&] { read_idx_pair(folder.path() / "absent", labels, 10); }, {"absent", "cannot be read"});
 }
 
 TEST(Gzip, RefusesTruncatedAndDamaged) {
@@ -70,10 +66,8 @@ TEST(Gzip, RefusesTruncatedAndDamaged) {
   }
   EXPECT_EQ(unpack_gzip(bytes, "x").size(), 100'004u);
   EXPECT_EQ(unpack_gzip(bytes + bytes, "x").size(), 200'008u);  // several members
-  expect_refusal([&] { unpack_gzip(bytes.substr(0, bytes.size() / 2), "x.gz"); },
-                 {"x.gz", "ends in the middle"});
-  expect_refusal([&] { unpack_gzip(bytes.substr(0, bytes.size() - 1), "x.gz"); },
-                 {"x.gz", "ends in the middle"});
+  expect_refusal([&] { unpack_gzip(bytes.substr(0, bytes.size() / 2), "x.gz"); }, {"x.gz", "ends in the middle"});
+  expect_refusal([&] { unpack_gzip(bytes.substr(0, bytes.size() - 1), "x.gz"); }, {"x.gz", "ends in the middle"});
   bytes[bytes.size() - 6] ^= 1;  // the checksum
   expect_refusal([&] { unpack_gzip(bytes, "x.gz"); }, {"x.gz", "damaged"});
 }

@@ -50,8 +50,7 @@ Listing list_images(const fs::path& folder, const std::vector<std::string>& clas
       if (is_image(entry.path())) files.push_back(entry.path());
     }
     if (files.empty()) {
-      fail("{}: holds no .jpg, .jpeg or .png file; add images or remove the folder",
-           (folder / classes[c]).string());
+      fail("{}: holds no .jpg, .jpeg or .png file; add images or remove the folder", (folder / classes[c]).string());
     }
     std::sort(files.begin(), files.end());
     listing.labels.insert(listing.labels.end(), files.size(), static_cast<std::int32_t>(c));
@@ -70,8 +69,7 @@ std::size_t image_workers() {
   return std::max(8u, std::thread::hardware_concurrency());
 }
 
-Dataset read_image_folder(const fs::path& folder, const std::vector<std::string>& classes,
-                          std::size_t workers) {
+Dataset read_image_folder(const fs::path& folder, const std::vector<std::string>& classes, std::size_t workers) {
   const std::vector<std::string> found = class_folders(folder);
   if (!classes.empty() && found != classes) {
     fail("{}: expected the class folders {}; found {}", folder.string(), fmt::join(classes, ", "),
@@ -80,21 +78,18 @@ Dataset read_image_folder(const fs::path& folder, const std::vector<std::string>
   Listing listing = list_images(folder, found);
   const Image first = decode_file(listing.files.front());
   const std::size_t size = first.pixels.size();
-  const std::int64_t extents[] = {static_cast<std::int64_t>(listing.files.size()),
-                                  static_cast<std::int64_t>(size)};
+  const std::int64_t extents[] = {static_cast<std::int64_t>(listing.files.size()), static_cast<std::int64_t>(size)};
   std::vector<std::uint8_t> pixels(checked_product(extents, folder.string()));
   run_jobs(workers, listing.files.size(), [&](std::size_t, std::size_t i) {
     const Image image = decode_file(listing.files[i]);
-    if (image.channels != first.channels || image.height != first.height ||
-        image.width != first.width) {
+    if (image.channels != first.channels || image.height != first.height || image.width != first.width) {
       fail(
           "{}: {} × {} × {} (channels, height, width); expected {} × {} × {} as in {}: bring all "
           "to one size",
-          listing.files[i].string(), image.channels, image.height, image.width, first.channels,
-          first.height, first.width, listing.files.front().string());
+          listing.files[i].string(), image.channels, image.height, image.width, first.channels, first.height,
+          first.width, listing.files.front().string());
     }
-    std::copy(image.pixels.begin(), image.pixels.end(),
-              pixels.begin() + static_cast<std::ptrdiff_t>(i * size));
+    std::copy(image.pixels.begin(), image.pixels.end(), pixels.begin() + static_cast<std::ptrdiff_t>(i * size));
   });
   Dataset data;
   data.shape = {first.channels, first.height, first.width};

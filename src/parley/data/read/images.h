@@ -24,8 +24,8 @@ Image decode_image(std::string_view bytes, const std::string& name);
 // Rows in the order of the sorted class names, then of the sorted file names. All images must have
 // one size. `classes` are the class folders that must be there, in order; empty means whatever is
 // there. Decodes on `workers` threads; the result does not depend on their number.
-Dataset read_image_folder(const std::filesystem::path& folder,
-                          const std::vector<std::string>& classes, std::size_t workers);
+Dataset read_image_folder(const std::filesystem::path& folder, const std::vector<std::string>& classes,
+                          std::size_t workers);
 // A good number of workers: more than cores, because small files on a cold disk are mostly waited
 // for.
 std::size_t image_workers();

@@ -43,8 +43,7 @@ std::string jpeg_bytes(unsigned width, unsigned height, int channels, std::uint8
   std::vector<std::uint8_t> row(width * static_cast<unsigned>(channels));
   while (info.next_scanline < height) {
     // Some texture, so that a cut file lacks something.
-    for (std::size_t i = 0; i < row.size(); ++i)
-      row[i] = static_cast<std::uint8_t>(fill + 37 * i * info.next_scanline);
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<std::uint8_t>(fill + 37 * i * info.next_scanline);
     JSAMPROW rows[] = {row.data()};
     jpeg_write_scanlines(&info, rows, 1);
   }
@@ -60,8 +59,7 @@ TEST(Images, PngKeepsItsBytesAsPlanes) {
   EXPECT_EQ(image.channels, 3);
   EXPECT_EQ(image.width, 2);
   EXPECT_EQ(image.pixels, (std::vector<std::uint8_t>{1, 4, 2, 5, 3, 6}));
-  EXPECT_EQ(decode_image(png_bytes(PNG_FORMAT_GRAY, 1, 2, {9, 8}), "x.png").pixels,
-            (std::vector<std::uint8_t>{9, 8}));
+  EXPECT_EQ(decode_image(png_bytes(PNG_FORMAT_GRAY, 1, 2, {9, 8}), "x.png").pixels, (std::vector<std::uint8_t>{9, 8}));
 }
 
 TEST(Images, JpegGreyAndColour) {
@@ -76,8 +74,7 @@ TEST(Images, RefusesDamagedAndStrangeImages) {
   const auto refuse = [](const std::string& bytes, std::initializer_list<std::string_view> pieces) {
     expect_refusal([&] { decode_image(bytes, "x.img"); }, pieces);
   };
-  const std::string jpeg = jpeg_bytes(32, 32, 3, 50),
-                    png = png_bytes(PNG_FORMAT_GRAY, 2, 2, {1, 2, 3, 4});
+  const std::string jpeg = jpeg_bytes(32, 32, 3, 50), png = png_bytes(PNG_FORMAT_GRAY, 2, 2, {1, 2, 3, 4});
   refuse("GIF89a", {"x.img", "neither JPEG nor PNG"});
   refuse(jpeg.substr(0, jpeg.size() * 2 / 3), {"x.img", "damaged JPEG"});
   refuse(jpeg.substr(0, 20), {"x.img", "JPEG"});
@@ -99,17 +96,14 @@ TEST(Images, ReadsAFolderInSortedOrderForAnyNumberOfWorkers) {
     EXPECT_EQ(std::get<0>(data.values), (std::vector<std::uint8_t>{1, 2, 3}));
     EXPECT_EQ(data.labels, (std::vector<std::int32_t>{0, 1, 1}));
   }
-  expect_refusal([&] { read_image_folder(folder.path(), {"cat"}, 1); },
-                 {"expected the class folders cat", "cat, dog"});
+  expect_refusal([&] { read_image_folder(folder.path(), {"cat"}, 1); }, {"expected the class folders cat", "cat, dog"});
   folder.write("dog/c.png", png_bytes(PNG_FORMAT_GRAY, 2, 1, {3, 4}));
-  expect_refusal([&] { read_image_folder(folder.path(), {}, 2); },
-                 {"c.png", "1 × 1 × 2", "1 × 1 × 1"});
+  expect_refusal([&] { read_image_folder(folder.path(), {}, 2); }, {"c.png", "1 × 1 × 2", "1 × 1 × 1"});
 }
 
 TEST(Images, RefusesEmptyFolders) {
   const TestFolder folder;
-  expect_refusal([&] { read_image_folder(folder.path() / "absent", {}, 1); },
-                 {"absent", "cannot be read"});
+  expect_refusal([&] { read_image_folder(folder.path() / "absent", {}, 1); }, {"absent", "cannot be read"});
   expect_refusal([&] { read_image_folder(folder.path(), {}, 1); }, {"one folder a class"});
   folder.write("cat/notes.txt", "x");
   expect_refusal([&] { read_image_folder(folder.path(), {}, 1); }, {"cat", "holds no .jpg"});

@@ -16,8 +16,7 @@ constexpr std::int32_t kMostClasses = 1'000'000;
 
 }  // namespace
 
-std::size_t count_classes(std::span<const std::int32_t> labels, std::size_t classes,
-                          const std::string& name) {
+std::size_t count_classes(std::span<const std::int32_t> labels, std::size_t classes, const std::string& name) {
   const auto limit = classes > 0 ? static_cast<std::int32_t>(classes) : kMostClasses;
   std::int32_t largest = -1;
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -51,19 +50,17 @@ std::vector<std::string> read_users(const std::filesystem::path& path) {
   return users;
 }
 
-NumberedUsers number_users(const std::vector<std::string>& train,
-                           const std::vector<std::string>& test) {
+NumberedUsers number_users(const std::vector<std::string>& train, const std::vector<std::string>& test) {
   const auto is_number = [](const std::string& user) { return natural_number(user) >= 0; };
-  const bool numbers = std::all_of(train.begin(), train.end(), is_number) &&
-                       std::all_of(test.begin(), test.end(), is_number);
+  const bool numbers =
+      std::all_of(train.begin(), train.end(), is_number) && std::all_of(test.begin(), test.end(), is_number);
   std::unordered_map<std::string, std::int32_t> seen;
   const auto number = [&](const std::vector<std::string>& users) {
     std::vector<std::int32_t> result;
     result.reserve(users.size());
     for (const auto& user : users) {
-      result.push_back(
-          numbers ? natural_number(user)
-                  : seen.emplace(user, static_cast<std::int32_t>(seen.size())).first->second);
+      result.push_back(numbers ? natural_number(user)
+                               : seen.emplace(user, static_cast<std::int32_t>(seen.size())).first->second);
     }
     return result;
   };

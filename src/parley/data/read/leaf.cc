@@ -35,8 +35,7 @@ void flatten(const json& value, std::vector<float>& out, const std::string& wher
     return;
   }
   if (!value.is_number()) {
-    fail("{}: x: expected numbers, found {}; LEAF's text data sets are not read", where,
-         value.type_name());
+    fail("{}: x: expected numbers, found {}; LEAF's text data sets are not read", where, value.type_name());
   }
   const auto number = static_cast<float>(value.get<double>());
   if (!std::isfinite(number)) fail("{}: x: {} is not a finite number", where, value.dump());
@@ -46,15 +45,13 @@ void flatten(const json& value, std::vector<float>& out, const std::string& wher
 // Some LEAF sets write labels as 3.0.
 std::int32_t label_of(const json& value, const std::string& where) {
   const double number = value.is_number() ? value.get<double>() : -1.0;
-  if (number < 0 || number > std::numeric_limits<std::int32_t>::max() ||
-      number != std::floor(number)) {
+  if (number < 0 || number > std::numeric_limits<std::int32_t>::max() || number != std::floor(number)) {
     fail("{}: y: expected a whole number from 0, found {}", where, value.dump());
   }
   return static_cast<std::int32_t>(number);
 }
 
-void append_user(const json& data, const std::string& user, const std::string& where,
-                 LeafTable& table) {
+void append_user(const json& data, const std::string& user, const std::string& where, LeafTable& table) {
   const json& x = list(member(data, "x", where), where + ": x");
   const json& y = list(member(data, "y", where), where + ": y");
   if (x.size() != y.size()) fail("{}: {} rows of x, but {} of y", where, x.size(), y.size());
@@ -97,8 +94,7 @@ void append_leaf(std::string_view text, const std::string& name, LeafTable& tabl
     append_user(member(data, user.c_str(), where), user, where, table);
     const std::size_t rows = table.labels.size() - before;
     if (!counts[i].is_number_unsigned() || counts[i].get<std::size_t>() != rows) {
-      fail("{}: num_samples says {}, found {} rows; the file is damaged", where, counts[i].dump(),
-           rows);
+      fail("{}: num_samples says {}, found {} rows; the file is damaged", where, counts[i].dump(), rows);
     }
   }
 }
@@ -114,8 +110,7 @@ LeafTable read_leaf(const std::filesystem::path& path) {
   } else {
     files.push_back(path);
   }
-  if (files.empty())
-    fail("{}: expected LEAF's .json files in this folder, found none", path.string());
+  if (files.empty()) fail("{}: expected LEAF's .json files in this folder, found none", path.string());
   LeafTable table;
   for (const auto& file : files) append_leaf(read_unpacked(file), file.string(), table);
   if (table.labels.empty()) fail("{}: no rows; expected user_data with x and y", path.string());

@@ -12,8 +12,7 @@
 namespace parley {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "values are copied as they lie in the file");
+static_assert(std::endian::native == std::endian::little, "values are copied as they lie in the file");
 
 struct Header {
   std::string dtype;
@@ -65,8 +64,7 @@ std::vector<std::int64_t> parse_shape(std::string_view text, const std::string& 
 
 Header parse_header(std::string_view bytes, const std::string& name) {
   if (!bytes.starts_with("\x93NUMPY") || bytes.size() < 10) {
-    fail("{}: expected an npy file (it begins with \\x93NUMPY); save the array with numpy.save",
-         name);
+    fail("{}: expected an npy file (it begins with \\x93NUMPY); save the array with numpy.save", name);
   }
   const auto version = static_cast<unsigned char>(bytes[6]);
   if (version < 1 || version > 3) {
@@ -130,8 +128,7 @@ NpyArray parse_npy(std::string_view bytes, const std::string& name) {
   } else if (dtype == "<i8") {
     array.values = values_as<std::int64_t, std::int64_t>(raw, count, name);
   } else {
-    fail("{}: dtype '{}' is not read; expected |u1, <f4, <f8, <i4 or <i8: convert with x.astype",
-         name, dtype);
+    fail("{}: dtype '{}' is not read; expected |u1, <f4, <f8, <i4 or <i8: convert with x.astype", name, dtype);
   }
   return array;
 }

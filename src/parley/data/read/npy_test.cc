@@ -17,15 +17,13 @@ std::string raw(std::initializer_list<T> values) {
   return bytes;
 }
 
-std::string npy(const std::string& dtype, const std::string& shape, const std::string& values,
-                int version = 1, const std::string& order = "False") {
-  const std::string dict =
-      fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}\n", dtype, order, shape);
+std::string npy(const std::string& dtype, const std::string& shape, const std::string& values, int version = 1,
+                const std::string& order = "False") {
+  const std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}\n", dtype, order, shape);
   std::string bytes = "\x93NUMPY";
   bytes += static_cast<char>(version);
   bytes += '\0';
-  for (int i = 0; i < (version == 1 ? 2 : 4); ++i)
-    bytes += static_cast<char>(dict.size() >> (8 * i));
+  for (int i = 0; i < (version == 1 ? 2 : 4); ++i) bytes += static_cast<char>(dict.size() >> (8 * i));
   return bytes + dict + values;
 }
 
@@ -39,10 +37,8 @@ TEST(Npy, ReadsEveryDtypeAndVersion) {
   EXPECT_EQ(std::get<1>(parse_npy(npy("<f4", "(2,)", raw({1.5f, -2.0f})), "x").values), floats);
   EXPECT_EQ(std::get<1>(parse_npy(npy("<f8", "(2,)", raw({1.5, -2.0})), "x").values), floats);
   const std::vector<std::int64_t> numbers{7, -1};
-  EXPECT_EQ(std::get<2>(parse_npy(npy("<i4", "(2,)", raw<std::int32_t>({7, -1})), "x").values),
-            numbers);
-  EXPECT_EQ(std::get<2>(parse_npy(npy("<i8", "(2,)", raw<std::int64_t>({7, -1})), "x").values),
-            numbers);
+  EXPECT_EQ(std::get<2>(parse_npy(npy("<i4", "(2,)", raw<std::int32_t>({7, -1})), "x").values), numbers);
+  EXPECT_EQ(std::get<2>(parse_npy(npy("<i8", "(2,)", raw<std::int64_t>({7, -1})), "x").values), numbers);
   EXPECT_EQ(parse_npy(npy("<f4", "()", raw({1.0f})), "x").shape.size(), 0u);
 }
 
@@ -54,8 +50,7 @@ TEST(Npy, Refuses) {
   refuse("not numpy at all", {"x.npy", "NUMPY"});
   refuse(npy("|u1", "(1,)", "a", 4), {"x.npy", "version 4"});
   refuse(npy(">f4", "(1,)", "abcd"), {"x.npy", "'>f4'", "<f4"});
-  refuse(npy("<f4", "(2, 2)", raw({1.f, 2.f, 3.f, 4.f}), 1, "True"),
-         {"x.npy", "Fortran", "ascontiguousarray"});
+  refuse(npy("<f4", "(2, 2)", raw({1.f, 2.f, 3.f, 4.f}), 1, "True"), {"x.npy", "Fortran", "ascontiguousarray"});
   refuse(npy("<f4", "(3,)", raw({1.f, 2.f})), {"x.npy", "truncated", "3 values"});
   refuse(npy("<f4", "(1,)", raw({1.f, 2.f})), {"x.npy", "wrong length"});
   refuse(npy("<f4", "(x,)", raw({1.f})), {"x.npy", "'x' is no extent"});
