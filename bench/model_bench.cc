@@ -22,8 +22,8 @@ const ModelRegistry& registry() {
   return models;
 }
 
-std::unique_ptr<Model> make(const std::string& name, const std::string& backend,
-                            std::vector<std::int64_t> hidden, const std::string& activation) {
+std::unique_ptr<Model> make(const std::string& name, const std::string& backend, std::vector<std::int64_t> hidden,
+                            const std::string& activation) {
   const auto& entry = registry().at(name);
   Options options("model", entry.about.options);
   options.set("hidden", std::move(hidden));
@@ -34,9 +34,8 @@ std::unique_ptr<Model> make(const std::string& name, const std::string& backend,
   return model;
 }
 
-void step(benchmark::State& state, const std::string& name, const std::string& backend,
-          std::size_t rows, std::vector<std::int64_t> hidden = {},
-          const std::string& activation = "relu") {
+void step(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
+          std::vector<std::int64_t> hidden = {}, const std::string& activation = "relu") {
   const auto model = make(name, backend, std::move(hidden), activation);
   const testing::RandomBatch batch(rows, {.input_shape = {1, 28, 28}, .outputs = 10});
   for (auto _ : state) benchmark::DoNotOptimize(model->backward(batch.get()));

@@ -80,7 +80,7 @@ void add_others(PartitionRegistry& registry) {
                 "Rows of each client from a JSON file: {\"0\": [rows…], …} or a list of lists; it "
                 "sets the number of clients.",
                 "",
-                {{"path", std::string(), "the file; relative to the working folder"},
+                {{"path", std::string(), "the file", {}, {}, true},
                  {"allow_shared", false, "whether a row may be held more than once"}}},
                deal::from_file);
 }

@@ -54,7 +54,9 @@ Experiment experiment(const std::vector<std::string>& assignments = {}) {
   return build(settings(assignments), catalogue(), cache);
 }
 
-std::string model_bytes(const std::filesystem::path& folder) { return read_file(folder / "model.safetensors"); }
+std::string model_bytes(const std::filesystem::path& folder) {
+  return read_file(folder / "model.safetensors");
+}
 
 std::string message_of(const std::function<void()>& act) {
   try {
@@ -171,7 +173,8 @@ TEST(Engine, TooManyDivergedClientsStopTheRunAndSayWho) {
   const TempFolder temp;
   const Experiment one = experiment({"client.lr=1e30"});
   const std::string message = message_of([&] { run_experiment(one, temp / "run", {.threads = 2}); });
-  EXPECT_NE(message.find("clients were accepted, 8 are needed (server.min_clients); client "), std::string::npos) << message;
+  EXPECT_NE(message.find("clients were accepted, 8 are needed (server.min_clients); client "), std::string::npos)
+      << message;
   EXPECT_EQ((*RunFolder::read_info(temp / "run"))["state"], "failed");
 }
 
@@ -197,8 +200,9 @@ TEST(Engine, ResumeRefusesOtherSettingsAndChangesNothing) {
       message_of([&] { run_experiment(experiment({"client.lr=0.2"}), temp / "run", {.resume = true}); });
   EXPECT_NE(message.find("[client]: lr = 0.1, here lr = 0.2"), std::string::npos) << message;
   EXPECT_EQ(model_bytes(temp / "run"), before);
-  EXPECT_NE(message_of([&] { run_experiment(experiment(), temp / "nothing", {.resume = true}); }).find("no run to resume"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] { run_experiment(experiment(), temp / "nothing", {.resume = true}); }).find("no run to resume"),
+      std::string::npos);
 }
 
 TEST(Engine, ACorruptedCheckpointIsRefusedAndNothingChanges) {
@@ -226,7 +230,8 @@ TEST(Engine, AnInitFileOfTheWrongShapeIsRefused) {
 }
 
 TEST(Engine, TheResolvedConfigRunsAgain) {
-  const Settings first = settings({"method.name=fedprox", "method.mu=0.5", "stages.use=[\"clip\"]", "stages.clip_norm=2"});
+  const Settings first =
+      settings({"method.name=fedprox", "method.mu=0.5", "stages.use=[\"clip\"]", "stages.clip_norm=2"});
   const Settings second = resolve(Config::parse(first.to_toml()), catalogue());
   EXPECT_EQ(first.to_toml(), second.to_toml());
 }
@@ -238,14 +243,18 @@ TEST(Settings, MethodTablesServeAComparison) {
   config.set("method.name=fedprox");
   EXPECT_EQ(resolve(config, catalogue()).method.real("mu"), 0.7);
   config.set("method.fedprox.nu=1");
-  EXPECT_NE(message_of([&] { resolve(config, catalogue()); }).find("unknown key 'method.fedprox.nu'; did you mean 'method.fedprox.mu'"),
+  EXPECT_NE(message_of([&] {
+              resolve(config, catalogue());
+            }).find("unknown key 'method.fedprox.nu'; did you mean 'method.fedprox.mu'"),
             std::string::npos);
 }
 
 TEST(Settings, RefusalsSuggestTheNearestName) {
-  EXPECT_NE(message_of([] { settings({"method.name=fedavgg"}); }).find("unknown method 'fedavgg'; did you mean 'fedavg'?"),
+  EXPECT_NE(
+      message_of([] { settings({"method.name=fedavgg"}); }).find("unknown method 'fedavgg'; did you mean 'fedavg'?"),
+      std::string::npos);
+  EXPECT_NE(message_of([] { settings({"partition.kind=dirichlett"}); }).find("did you mean 'dirichlet'?"),
             std::string::npos);
-  EXPECT_NE(message_of([] { settings({"partition.kind=dirichlett"}); }).find("did you mean 'dirichlet'?"), std::string::npos);
   EXPECT_NE(message_of([] { settings({"stages.use=[\"clipp\"]"}); }).find("did you mean 'clip'?"), std::string::npos);
   EXPECT_NE(message_of([] { settings({"server.participation=1.5"}); }).find("expected a number in (0, 1], got 1.5"),
             std::string::npos);
@@ -260,7 +269,8 @@ TEST(Cohort, IsDrawnByRoundAndSeedAlone) {
   EXPECT_NE(a, draw_cohort(partition, 0.2, 1, 4));
   EXPECT_NE(a, draw_cohort(partition, 0.2, 2, 3));
   EXPECT_EQ(a.size(), 8u);  // 42 clients hold data
-  for (std::size_t i = 1; i < a.size(); ++i) EXPECT_GE(partition.clients[a[i - 1]].size(), partition.clients[a[i]].size());
+  for (std::size_t i = 1; i < a.size(); ++i)
+    EXPECT_GE(partition.clients[a[i - 1]].size(), partition.clients[a[i]].size());
   EXPECT_EQ(draw_cohort(partition, 1e-6, 1, 1).size(), 1u);
 }
 
@@ -286,7 +296,8 @@ TEST(Fold, MemoryHoldsAWindowNotTheCohort) {
 TEST(Study, ComparesMethodsOverSeedsAndSkipsWhatIsDone) {
   const TempFolder temp;
   Config config = Config::parse(kSmall, "small.toml");
-  const auto runs = plan_compare(config, {"fedavg", "fedprox:mu=0.5", "fedavg:server.step=momentum"}, {1, 2}, catalogue(), temp.path());
+  const auto runs = plan_compare(config, {"fedavg", "fedprox:mu=0.5", "fedavg:server.step=momentum"}, {1, 2},
+                                 catalogue(), temp.path());
   ASSERT_EQ(runs.size(), 6u);
   EXPECT_EQ(runs[2].label, "fedprox mu=0.5");
   EXPECT_EQ(runs[2].folder.filename(), "fedprox-mu=0.5-s1");
@@ -303,7 +314,8 @@ TEST(Study, ComparesMethodsOverSeedsAndSkipsWhatIsDone) {
 }
 
 TEST(Study, SweepsEveryCombination) {
-  Config config = Config::parse(std::string(kSmall) + "[sweep]\n\"client.lr\" = [0.1, 0.2]\n\"run.seed\" = [1, 2, 3]\n");
+  Config config =
+      Config::parse(std::string(kSmall) + "[sweep]\n\"client.lr\" = [0.1, 0.2]\n\"run.seed\" = [1, 2, 3]\n");
   const auto runs = plan_sweep(config, catalogue(), "out");
   ASSERT_EQ(runs.size(), 6u);
   EXPECT_EQ(runs[0].label, "client.lr=0.1");

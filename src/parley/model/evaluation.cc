@@ -22,15 +22,13 @@ double squared_distance(std::span<const float> row, std::size_t label) {
 // Bins are (k/15, (k+1)/15], as Guo et al. have them; zero falls into the first.
 std::size_t bin_of(double confidence) {
   const double index = std::ceil(confidence * static_cast<double>(Evaluation::kBins)) - 1.0;
-  return static_cast<std::size_t>(
-      std::clamp(index, 0.0, static_cast<double>(Evaluation::kBins - 1)));
+  return static_cast<std::size_t>(std::clamp(index, 0.0, static_cast<double>(Evaluation::kBins - 1)));
 }
 
 // One row of a classifier; its logits are overwritten. Outputs fitted to one-hot labels by least
 // squares are taken for the probabilities they estimate.
 void add_classified(Evaluation& to, Loss loss, std::span<float> row, std::size_t label) {
-  const auto guess =
-      static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+  const auto guess = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
   if (loss == Loss::cross_entropy) {
     const auto logit = static_cast<double>(row[label]);
     to.loss_sum += softmax(row) - logit;
@@ -41,8 +39,7 @@ void add_classified(Evaluation& to, Loss loss, std::span<float> row, std::size_t
 
   const bool right = guess == label;
   const double confidence = std::clamp(static_cast<double>(row[guess]), 0.0, 1.0);
-  if (!std::isfinite(confidence))
-    return;  // the loss is not finite either, which evaluate() reports
+  if (!std::isfinite(confidence)) return;  // the loss is not finite either, which evaluate() reports
   auto& bin = to.bins[bin_of(confidence)];
   ++bin.count;
   bin.confidence += confidence;
@@ -61,8 +58,7 @@ void add_regressed(Evaluation& to, std::span<const float> row, std::span<const f
   to.loss_sum += sum / static_cast<double>(row.size());
 }
 
-void add_batch(Evaluation& to, Loss loss, const Batch& batch, std::size_t width,
-               std::span<float> outputs) {
+void add_batch(Evaluation& to, Loss loss, const Batch& batch, std::size_t width, std::span<float> outputs) {
   for (std::size_t i = 0; i < batch.size; ++i) {
     const auto row = outputs.subspan(i * width, width);
     if (to.classified()) {
@@ -114,8 +110,8 @@ void Evaluation::merge(const Evaluation& other) {
   }
 }
 
-Evaluation evaluate(Model& model, const View& view, std::size_t begin, std::size_t end,
-                    EvaluationBuffer& buffer, std::size_t chunk) {
+Evaluation evaluate(Model& model, const View& view, std::size_t begin, std::size_t end, EvaluationBuffer& buffer,
+                    std::size_t chunk) {
   assert(begin <= end && end <= view.size() && chunk > 0);
   Evaluation result;
   result.class_total.resize(view.data->classes);

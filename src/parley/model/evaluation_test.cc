@@ -102,8 +102,8 @@ TEST(Evaluation, OfPartsMergesIntoTheWhole) {
   EvaluationBuffer buffer;
   Evaluation merged;
   for (const auto& [begin, end] : {std::pair{0, 40}, {40, 41}, {41, 41}, {41, 103}}) {
-    merged.merge(evaluate(model, whole.view(), static_cast<std::size_t>(begin),
-                          static_cast<std::size_t>(end), buffer, 7));
+    merged.merge(
+        evaluate(model, whole.view(), static_cast<std::size_t>(begin), static_cast<std::size_t>(end), buffer, 7));
   }
   EXPECT_EQ(merged.examples, expected.examples);
   EXPECT_EQ(merged.correct, expected.correct);

@@ -29,9 +29,7 @@ class RandomBatch {
     }
   }
 
-  Batch get() const {
-    return {.size = rows_, .inputs = inputs_, .labels = labels_, .targets = targets_};
-  }
+  Batch get() const { return {.size = rows_, .inputs = inputs_, .labels = labels_, .targets = targets_}; }
 
  private:
   std::size_t rows_;
@@ -47,8 +45,7 @@ inline void initialise(Model& model, std::uint64_t seed = 7) {
 
 // ‖g − fd‖ / ‖fd‖ over every `stride`-th trainable parameter, fd by central differences of `step`.
 // Training noise is the same in every evaluation.
-inline double gradient_error(Model& model, const Batch& batch, double step,
-                             std::size_t stride = 1) {
+inline double gradient_error(Model& model, const Batch& batch, double step, std::size_t stride = 1) {
   const Stream noise(3, "noise");
   const auto loss = [&] {
     model.reseed(noise);

@@ -18,10 +18,8 @@ double cross_entropy(const Batch& batch, std::size_t width, std::span<float> out
 // Mean over the outputs of (z − t)², where t are the targets, or the one-hot labels.
 double squared_error(const Batch& batch, std::size_t width, std::span<float> outputs);
 
-inline double loss_and_gradient(Loss loss, const Batch& batch, std::size_t width,
-                                std::span<float> outputs) {
-  return loss == Loss::cross_entropy ? cross_entropy(batch, width, outputs)
-                                     : squared_error(batch, width, outputs);
+inline double loss_and_gradient(Loss loss, const Batch& batch, std::size_t width, std::span<float> outputs) {
+  return loss == Loss::cross_entropy ? cross_entropy(batch, width, outputs) : squared_error(batch, width, outputs);
 }
 
 // Turns a row of logits into probabilities and returns log Σ exp(z).

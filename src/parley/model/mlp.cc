@@ -21,10 +21,9 @@ void use_one_blas_thread() {
 }
 
 // C = op(A)·op(B), C is rows × columns, all row-major and dense.
-void multiply(CBLAS_TRANSPOSE op_a, CBLAS_TRANSPOSE op_b, std::size_t rows, std::size_t columns,
-              std::size_t inner, const float* a, const float* b, float* c) {
-  const auto m = static_cast<blasint>(rows), n = static_cast<blasint>(columns),
-             k = static_cast<blasint>(inner);
+void multiply(CBLAS_TRANSPOSE op_a, CBLAS_TRANSPOSE op_b, std::size_t rows, std::size_t columns, std::size_t inner,
+              const float* a, const float* b, float* c) {
+  const auto m = static_cast<blasint>(rows), n = static_cast<blasint>(columns), k = static_cast<blasint>(inner);
   cblas_sgemm(CblasRowMajor, op_a, op_b, m, n, k, 1.0f, a, op_a == CblasNoTrans ? k : m, b,
               op_b == CblasNoTrans ? n : k, 0.0f, c, n);
 }
@@ -70,8 +69,7 @@ void multiply_by_slope(std::size_t count, const float* activation, float* delta)
 // The same behind dropout: `activation` holds a·mask, and mask is 0 or 1/keep, so a·mask·keep is a
 // where it matters.
 template <Activation kind>
-void multiply_by_slope(std::size_t count, const float* activation, const float* mask, float keep,
-                       float* delta) {
+void multiply_by_slope(std::size_t count, const float* activation, const float* mask, float keep, float* delta) {
   for (std::size_t i = 0; i < count; ++i) {
     delta[i] *= mask[i] * slope<kind>(activation[i] * keep);
   }
@@ -82,12 +80,9 @@ template <class Use>
 void with_activation(Activation activation, Use use) {
   using enum Activation;
   switch (activation) {
-    case relu:
-      return use(std::integral_constant<Activation, relu>{});
-    case sigmoid:
-      return use(std::integral_constant<Activation, sigmoid>{});
-    case tanh:
-      return use(std::integral_constant<Activation, tanh>{});
+    case relu: return use(std::integral_constant<Activation, relu>{});
+    case sigmoid: return use(std::integral_constant<Activation, sigmoid>{});
+    case tanh: return use(std::integral_constant<Activation, tanh>{});
   }
 }
 
@@ -172,12 +167,10 @@ void Mlp::forward(const Batch& batch, bool training, float* outputs) {
   for (std::size_t l = 0; l <= last; ++l) {
     const std::size_t in = plan_.widths[l], out = plan_.widths[l + 1];
     float* z = l == last ? outputs : activations_[l].data();
-    multiply(CblasNoTrans, CblasTrans, batch.size, out, in, input, weight(l, parameters_).data(),
-             z);
+    multiply(CblasNoTrans, CblasTrans, batch.size, out, in, input, weight(l, parameters_).data(), z);
     if (l == last) return add_bias(batch.size, bias(l, parameters_), z);
-    with_activation(plan_.activation, [&](auto kind) {
-      add_bias_and_activate<kind()>(batch.size, bias(l, parameters_), z);
-    });
+    with_activation(plan_.activation,
+                    [&](auto kind) { add_bias_and_activate<kind()>(batch.size, bias(l, parameters_), z); });
     if (training && plan_.dropout > 0.0) drop_out(l, batch.size * out);
     input = z;
   }
@@ -200,17 +193,15 @@ double Mlp::backward(const Batch& batch) {
   reserve(batch.size);
   const std::size_t rows = batch.size;
   forward(batch, true, delta_.data());
-  const double mean_loss =
-      loss_and_gradient(plan_.loss, batch, outputs(), std::span(delta_).first(rows * outputs()));
+  const double mean_loss = loss_and_gradient(plan_.loss, batch, outputs(), std::span(delta_).first(rows * outputs()));
   for (std::size_t l = plan_.layers(); l-- > 0;) {
     const std::size_t in = plan_.widths[l], out = plan_.widths[l + 1];
     const float* input = l == 0 ? batch.inputs.data() : activations_[l - 1].data();
-    multiply(CblasTrans, CblasNoTrans, out, in, rows, delta_.data(), input,
-             weight(l, gradients_).data());
+    multiply(CblasTrans, CblasNoTrans, out, in, rows, delta_.data(), input, weight(l, gradients_).data());
     sum_rows(rows, delta_.data(), bias(l, gradients_));
     if (l == 0) break;  // nobody asks for the gradient at the data
-    multiply(CblasNoTrans, CblasNoTrans, rows, in, out, delta_.data(),
-             weight(l, parameters_).data(), next_delta_.data());
+    multiply(CblasNoTrans, CblasNoTrans, rows, in, out, delta_.data(), weight(l, parameters_).data(),
+             next_delta_.data());
     back_through_activation(l - 1, rows * in, next_delta_.data());
     std::swap(delta_, next_delta_);
   }
@@ -251,8 +242,7 @@ Layout MlpPlan::layout() const {
     const auto in = static_cast<std::int64_t>(widths[l]);
     const auto out = static_cast<std::int64_t>(widths[l + 1]);
     entries.push_back({.name = fmt::format("fc{}.weight", l + 1), .shape = {out, in}});
-    entries.push_back(
-        {.name = fmt::format("fc{}.bias", l + 1), .shape = {out}, .role = Role::bias});
+    entries.push_back({.name = fmt::format("fc{}.bias", l + 1), .shape = {out}, .role = Role::bias});
   }
   return Layout(std::move(entries));
 }
@@ -302,23 +292,17 @@ void add_logistic(ModelRegistry& registry) {
 }
 
 void add_mlp(ModelRegistry& registry) {
-  registry.add({.name = "mlp",
-                .summary = "Multi-layer perceptron of any widths.",
-                .source = "McMahan et al. 2017 (2NN: hidden = [200, 200])",
-                .options = {{"hidden", std::vector<std::int64_t>{200, 200},
-                             "widths of the hidden layers", at_least(1)},
-                            {"activation",
-                             std::string("relu"),
-                             "of the hidden layers",
-                             {},
-                             {"relu", "sigmoid", "tanh"}},
-                            {"dropout",
-                             0.0,
-                             "share of hidden activations set to zero in training",
-                             {.low = 0.0, .high = 1.0, .high_excluded = true}}}},
-               {{"native", [](const Options& options, const Task& task) {
-                   return make_native_mlp(plan_mlp(options, task));
-                 }}});
+  registry.add(
+      {.name = "mlp",
+       .summary = "Multi-layer perceptron of any widths.",
+       .source = "McMahan et al. 2017 (2NN: hidden = [200, 200])",
+       .options = {{"hidden", std::vector<std::int64_t>{200, 200}, "widths of the hidden layers", at_least(1)},
+                   {"activation", std::string("relu"), "of the hidden layers", {}, {"relu", "sigmoid", "tanh"}},
+                   {"dropout",
+                    0.0,
+                    "share of hidden activations set to zero in training",
+                    {.low = 0.0, .high = 1.0, .high_excluded = true}}}},
+      {{"native", [](const Options& options, const Task& task) { return make_native_mlp(plan_mlp(options, task)); }}});
 }
 
 }  // namespace parley

@@ -20,8 +20,7 @@ enum class Activation { relu, sigmoid, tanh };
 struct MlpPlan {
   std::vector<std::size_t> widths;  // inputs, hidden layers, outputs
   Activation activation = Activation::relu;
-  double dropout =
-      0.0;  // of hidden activations, in [0, 1); survivors are scaled by 1/(1 − dropout)
+  double dropout = 0.0;  // of hidden activations, in [0, 1); survivors are scaled by 1/(1 − dropout)
   Loss loss = Loss::cross_entropy;
 
   std::size_t layers() const { return widths.size() - 1; }

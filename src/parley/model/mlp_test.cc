@@ -59,21 +59,13 @@ INSTANTIATE_TEST_SUITE_P(
         GradientCase{"linear", Loss::mse, {}}, GradientCase{"logistic", Loss::cross_entropy, {}},
         GradientCase{"mlp", Loss::cross_entropy, {{"hidden", Widths{7}}}},
         GradientCase{"mlp", Loss::mse, {{"hidden", Widths{7, 5}}}},
-        GradientCase{"mlp",
-                     Loss::cross_entropy,
-                     {{"hidden", Widths{7, 5, 6}}, {"activation", std::string("sigmoid")}}},
-        GradientCase{"mlp",
-                     Loss::cross_entropy,
-                     {{"hidden", Widths{7, 5}}, {"activation", std::string("tanh")}}},
+        GradientCase{"mlp", Loss::cross_entropy, {{"hidden", Widths{7, 5, 6}}, {"activation", std::string("sigmoid")}}},
+        GradientCase{"mlp", Loss::cross_entropy, {{"hidden", Widths{7, 5}}, {"activation", std::string("tanh")}}},
         GradientCase{"mlp", Loss::cross_entropy, {{"hidden", Widths{9, 8}}, {"dropout", 0.4}}},
         GradientCase{
-            "mlp",
-            Loss::mse,
-            {{"hidden", Widths{9, 8}}, {"dropout", 0.4}, {"activation", std::string("sigmoid")}}},
+            "mlp", Loss::mse, {{"hidden", Widths{9, 8}}, {"dropout", 0.4}, {"activation", std::string("sigmoid")}}},
         GradientCase{
-            "mlp",
-            Loss::mse,
-            {{"hidden", Widths{9, 8}}, {"dropout", 0.4}, {"activation", std::string("tanh")}}}));
+            "mlp", Loss::mse, {{"hidden", Widths{9, 8}}, {"dropout", 0.4}, {"activation", std::string("tanh")}}}));
 
 TEST(Mlp, LeastSquaresOnClassesAimsAtOneHot) {
   const Task classes{.input_shape = {6}, .outputs = 4, .loss = Loss::cross_entropy};

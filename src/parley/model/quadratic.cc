@@ -72,8 +72,7 @@ std::unique_ptr<Model> make_quadratic(const Options&, const Task& task) {
 
 }  // namespace
 
-Dataset quadratic_dataset(const std::vector<std::vector<float>>& h,
-                          const std::vector<std::vector<float>>& m) {
+Dataset quadratic_dataset(const std::vector<std::vector<float>>& h, const std::vector<std::vector<float>>& m) {
   assert(!h.empty() && h.size() == m.size());
   const std::size_t d = h.front().size();
   std::vector<float> values;

@@ -15,8 +15,7 @@ namespace parley {
 
 // One row for each pair of a curvature h and a minimum m, each of d numbers; targets zero,
 // target_size d.
-Dataset quadratic_dataset(const std::vector<std::vector<float>>& h,
-                          const std::vector<std::vector<float>>& m);
+Dataset quadratic_dataset(const std::vector<std::vector<float>>& h, const std::vector<std::vector<float>>& m);
 
 void add_quadratic(ModelRegistry& registry);
 

@@ -24,8 +24,7 @@ const MakeModel& choose_backend(const ModelRegistry::Entry& entry, const std::st
   }
   std::vector<std::string> known{"auto"};
   for (const auto& [name, make] : backends) known.push_back(name);
-  fail("model.backend: {} (for model.name = \"{}\")", unknown_name("backend", backend, known),
-       entry.about.name);
+  fail("model.backend: {} (for model.name = \"{}\")", unknown_name("backend", backend, known), entry.about.name);
 }
 
 }  // namespace parley

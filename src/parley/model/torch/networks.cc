@@ -6,19 +6,14 @@ namespace parley {
 namespace {
 
 Task flat(const Task& task, std::size_t features) {
-  return {.input_shape = {static_cast<std::int64_t>(features)},
-          .outputs = task.outputs,
-          .loss = task.loss};
+  return {.input_shape = {static_cast<std::int64_t>(features)}, .outputs = task.outputs, .loss = task.loss};
 }
 
 torch::Tensor activate(Activation activation, const torch::Tensor& z) {
   switch (activation) {
-    case Activation::relu:
-      return torch::relu(z);
-    case Activation::sigmoid:
-      return torch::sigmoid(z);
-    case Activation::tanh:
-      return torch::tanh(z);
+    case Activation::relu: return torch::relu(z);
+    case Activation::sigmoid: return torch::sigmoid(z);
+    case Activation::tanh: return torch::tanh(z);
   }
   return z;
 }
@@ -26,9 +21,7 @@ torch::Tensor activate(Activation activation, const torch::Tensor& z) {
 class TorchMlp final : public TorchModel {
  public:
   TorchMlp(const MlpPlan& plan, const Task& task)
-      : TorchModel(plan.layout(), flat(task, plan.widths.front())),
-        plan_(plan),
-        leaves_(leaves()) {}
+      : TorchModel(plan.layout(), flat(task, plan.widths.front())), plan_(plan), leaves_(leaves()) {}
 
   void reseed(const Stream& noise) override { noise_ = noise; }
 
@@ -49,8 +42,7 @@ class TorchMlp final : public TorchModel {
  private:
   torch::Tensor mask(torch::IntArrayRef shape) {
     const torch::Tensor result = torch::empty(shape);
-    draw_dropout(noise_, plan_.dropout,
-                 {result.data_ptr<float>(), static_cast<std::size_t>(result.numel())});
+    draw_dropout(noise_, plan_.dropout, {result.data_ptr<float>(), static_cast<std::size_t>(result.numel())});
     return result;
   }
 

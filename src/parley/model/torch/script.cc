@@ -49,8 +49,7 @@ Role buffer_role(const torch::Tensor& buffer, const std::string& attribute) {
 }
 
 bool has_dtype(const torch::Tensor& tensor, bool buffer) {
-  return tensor.scalar_type() == torch::kFloat32 ||
-         (buffer && tensor.scalar_type() == torch::kInt64);
+  return tensor.scalar_type() == torch::kFloat32 || (buffer && tensor.scalar_type() == torch::kInt64);
 }
 
 class SlotFinder {
@@ -72,18 +71,16 @@ class SlotFinder {
   }
 
  private:
-  void add(const std::string& prefix, const Module& owner, const std::string& attribute,
-           const torch::Tensor& tensor, Role role) {
+  void add(const std::string& prefix, const Module& owner, const std::string& attribute, const torch::Tensor& tensor,
+           Role role) {
     // Tied weights are one tensor under several names; the first one stands for all.
     if (!seen_.insert(tensor.unsafeGetTensorImpl()).second) return;
     const std::string name = prefix.empty() ? attribute : prefix + "." + attribute;
     if (!has_dtype(tensor, !is_trainable(role))) {
-      fail(
-          "model.path: {}: '{}' is of type {}, expected Float: export the module after net.float()",
-          path_, name, c10::toString(tensor.scalar_type()));
+      fail("model.path: {}: '{}' is of type {}, expected Float: export the module after net.float()", path_, name,
+           c10::toString(tensor.scalar_type()));
     }
-    slots_.push_back(
-        {{.name = name, .shape = tensor.sizes().vec(), .role = role}, owner, attribute});
+    slots_.push_back({{.name = name, .shape = tensor.sizes().vec(), .role = role}, owner, attribute});
   }
 
   std::string path_;
@@ -98,9 +95,9 @@ Layout layout_of(const std::vector<Slot>& slots) {
 }
 
 bool draws_random_numbers(const torch::jit::Block* block) {
-  static constexpr std::array<std::string_view, 10> kSigns{
-      "dropout", "rand",  "bernoulli",    "multinomial",  "poisson",
-      "uniform", "rrelu", "exponential_", "aten::normal", "gamma"};
+  static constexpr std::array<std::string_view, 10> kSigns{"dropout",      "rand",    "bernoulli", "multinomial",
+                                                           "poisson",      "uniform", "rrelu",     "exponential_",
+                                                           "aten::normal", "gamma"};
   for (const auto* node : block->nodes()) {
     const std::string_view kind = node->kind().toQualString();
     if (kind.starts_with("aten::") && std::any_of(kSigns.begin(), kSigns.end(), [&](auto sign) {
@@ -170,8 +167,7 @@ class ScriptModel final : public TorchModel {
       for (const auto& slot : buffers_) store(slot);
     }
     if (!outputs.isTensor()) {
-      fail("{}: it gives a {}, expected one tensor [batch, outputs]", describe(),
-           outputs.tagKind());
+      fail("{}: it gives a {}, expected one tensor [batch, outputs]", describe(), outputs.tagKind());
     }
     return outputs.toTensor();
   }
@@ -196,8 +192,7 @@ class ScriptModel final : public TorchModel {
     for (auto& slot : buffers_) {
       auto buffer = slot.tensor();
       if (buffer.scalar_type() != torch::kFloat32) {
-        slot.owner.setattr(slot.attribute,
-                           torch::round(weights_of(slot.entry)).to(buffer.scalar_type()));
+        slot.owner.setattr(slot.attribute, torch::round(weights_of(slot.entry)).to(buffer.scalar_type()));
       } else if (!in_place(buffer, slot.entry)) {
         slot.owner.setattr(slot.attribute, weights_of(slot.entry));
       }
@@ -222,9 +217,8 @@ Module load(const std::string& path) {
   const std::string how = "torch.jit.script(net).save(\"net.pt\")";
   if (path.empty()) fail("model.path: 'torchscript' needs a file saved in Python by {}", how);
   if (!std::filesystem::is_regular_file(path)) fail("model.path: {}: no such file", path);
-  return guarded<InputError>(
-      fmt::format("model.path: {}: not a TorchScript file; save it in Python by {}", path, how),
-      [&] { return torch::jit::load(path); });
+  return guarded<InputError>(fmt::format("model.path: {}: not a TorchScript file; save it in Python by {}", path, how),
+                             [&] { return torch::jit::load(path); });
 }
 
 }  // namespace
@@ -235,9 +229,7 @@ std::unique_ptr<Model> make_script(const Options& options, const Task& task) {
   return guarded<InputError>("model.path: " + path, [&]() -> std::unique_ptr<Model> {
     if (!module.find_method("forward")) fail("model.path: {}: the module has no forward()", path);
     auto slots = SlotFinder(path).find(module);
-    const auto trains = [](const Slot& slot) {
-      return is_trainable(slot.entry.role) && slot.tensor().requires_grad();
-    };
+    const auto trains = [](const Slot& slot) { return is_trainable(slot.entry.role) && slot.tensor().requires_grad(); };
     if (std::none_of(slots.begin(), slots.end(), trains)) {
       fail(
           "model.path: {}: no parameters that require gradients; export it without "

@@ -25,8 +25,7 @@ std::string essence(const std::string& message) {
   return message.substr(begin, message.find('\n', begin) - begin);
 }
 
-TorchModel::TorchModel(Layout layout, Task task)
-    : layout_(std::move(layout)), task_(std::move(task)) {
+TorchModel::TorchModel(Layout layout, Task task) : layout_(std::move(layout)), task_(std::move(task)) {
   use_one_blas_thread();
   use_one_torch_thread();
   const auto size = static_cast<std::int64_t>(layout_.size());
@@ -45,8 +44,7 @@ std::span<float> TorchModel::gradients() {
 // variable_data() gives the view its own version counter; otherwise autograd would take a write to
 // a running mean for a change of every other tensor.
 torch::Tensor TorchModel::view_of(const torch::Tensor& flat, const LayoutEntry& entry) {
-  return flat
-      .narrow(0, static_cast<std::int64_t>(entry.offset), static_cast<std::int64_t>(entry.size))
+  return flat.narrow(0, static_cast<std::int64_t>(entry.offset), static_cast<std::int64_t>(entry.size))
       .view(entry.shape)
       .variable_data();
 }
@@ -72,15 +70,14 @@ torch::Tensor TorchModel::inputs_of(const Batch& batch) const {
 
 torch::Tensor TorchModel::checked_forward(const torch::Tensor& inputs, bool training) {
   const torch::Tensor outputs = forward(inputs, training);
-  const std::vector<std::int64_t> expected{inputs.size(0),
-                                           static_cast<std::int64_t>(task_.outputs)};
+  const std::vector<std::int64_t> expected{inputs.size(0), static_cast<std::int64_t>(task_.outputs)};
   if (outputs.sizes() != expected || outputs.scalar_type() != torch::kFloat32) {
     fail(
         "{}: it gives {} {} for a batch of {}, but the data asks for Float {}: make its last layer "
         "{} wide",
         describe(), c10::toString(outputs.scalar_type()),
-        describe_shape({outputs.sizes().begin(), outputs.sizes().end()}), inputs.size(0),
-        describe_shape(expected), task_.outputs);
+        describe_shape({outputs.sizes().begin(), outputs.sizes().end()}), inputs.size(0), describe_shape(expected),
+        task_.outputs);
   }
   return outputs.contiguous();
 }
@@ -88,8 +85,7 @@ torch::Tensor TorchModel::checked_forward(const torch::Tensor& inputs, bool trai
 void TorchModel::check_fit() {
   std::vector<std::int64_t> shape{2};
   shape.insert(shape.end(), task_.input_shape.begin(), task_.input_shape.end());
-  const auto what =
-      fmt::format("{}: it cannot take inputs of shape {}", describe(), describe_shape(shape));
+  const auto what = fmt::format("{}: it cannot take inputs of shape {}", describe(), describe_shape(shape));
   guarded<InputError>(what, [&] {
     const torch::NoGradGuard no_grad;
     checked_forward(torch::zeros(shape), false);

@@ -11,13 +11,11 @@ namespace parley {
 namespace {
 
 void add_cnn(ModelRegistry& registry, const std::string& name, const std::string& data) {
-  registry.add(
-      {.name = name,
-       .summary =
-           "Two 5x5 convolutions (32, 64) with 2x2 pooling, a layer of 512; for " + data + ".",
-       .source = "McMahan et al. 2017",
-       .options = {}},
-      {{"torch", [name](const Options&, const Task& task) { return make_torch_cnn(name, task); }}});
+  registry.add({.name = name,
+                .summary = "Two 5x5 convolutions (32, 64) with 2x2 pooling, a layer of 512; for " + data + ".",
+                .source = "McMahan et al. 2017",
+                .options = {}},
+               {{"torch", [name](const Options&, const Task& task) { return make_torch_cnn(name, task); }}});
 }
 
 }  // namespace
@@ -41,8 +39,7 @@ std::string torch_blas_warning() {
   if (sgemm == nullptr || dladdr(sgemm, &where) == 0) return "";
   std::error_code ignored;
   const auto file = std::filesystem::weakly_canonical(where.dli_fname, ignored).string();
-  if (file.find("openblas") != std::string::npos || file.find("mkl") != std::string::npos)
-    return "";
+  if (file.find("openblas") != std::string::npos || file.find("mkl") != std::string::npos) return "";
   return fmt::format(
       "LibTorch runs on the BLAS of {}, which may be many times slower than OpenBLAS: apt install "
       "libopenblas-pthread-dev, or update-alternatives --config libblas.so.3-x86_64-linux-gnu",

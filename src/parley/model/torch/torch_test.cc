@@ -86,13 +86,11 @@ TEST_P(NativeAndTorch, AgreeToOneInAHundredThousand) {
   EXPECT_LT(largest_difference(predict(*native, batch.get()), predict(*torch, batch.get())), 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryActivation, NativeAndTorch,
-                         ::testing::Values(Agreement{"relu", 0.0, Loss::cross_entropy},
-                                           Agreement{"sigmoid", 0.0, Loss::cross_entropy},
-                                           Agreement{"tanh", 0.0, Loss::cross_entropy},
-                                           Agreement{"relu", 0.0, Loss::mse},
-                                           Agreement{"relu", 0.5, Loss::cross_entropy},
-                                           Agreement{"tanh", 0.3, Loss::mse}));
+INSTANTIATE_TEST_SUITE_P(
+    EveryActivation, NativeAndTorch,
+    ::testing::Values(Agreement{"relu", 0.0, Loss::cross_entropy}, Agreement{"sigmoid", 0.0, Loss::cross_entropy},
+                      Agreement{"tanh", 0.0, Loss::cross_entropy}, Agreement{"relu", 0.0, Loss::mse},
+                      Agreement{"relu", 0.5, Loss::cross_entropy}, Agreement{"tanh", 0.3, Loss::mse}));
 
 TEST(Losses, AgreeWithLibTorch) {
   const Task classes{.input_shape = {3}, .outputs = 7};
@@ -136,12 +134,10 @@ TEST(Cnn, GradientAgreesWithCentralDifferences) {
 }
 
 TEST(Cnn, TakesImagesOnly) {
-  EXPECT_EQ(
-      refusal([] { make("cnn_mnist", "auto", {.input_shape = {784}, .outputs = 10}); }),
-      "model.name: 'cnn_mnist' needs images of shape [channels, height, width], at least 4 x 4; "
-      "the data has [784]: choose 'mlp' or image data");
-  EXPECT_EQ(make("cnn_mnist", "auto", {.input_shape = {28, 28}, .outputs = 10})->layout().size(),
-            1663370u);
+  EXPECT_EQ(refusal([] { make("cnn_mnist", "auto", {.input_shape = {784}, .outputs = 10}); }),
+            "model.name: 'cnn_mnist' needs images of shape [channels, height, width], at least 4 x 4; "
+            "the data has [784]: choose 'mlp' or image data");
+  EXPECT_EQ(make("cnn_mnist", "auto", {.input_shape = {28, 28}, .outputs = 10})->layout().size(), 1663370u);
 }
 
 TEST(TorchModels, GiveTheSameBitsOnAnyThread) {
@@ -241,8 +237,7 @@ TEST_F(Script, MapsParametersAndBuffersIntoTheLayout) {
   // The module's own initial weights.
   torch::manual_seed(3);
   const auto weight = torch::randn({4, 6});
-  EXPECT_EQ(copy(layout.find("weight")->of(model->parameters())),
-            copy({weight.data_ptr<float>(), 24}));
+  EXPECT_EQ(copy(layout.find("weight")->of(model->parameters())), copy({weight.data_ptr<float>(), 24}));
   EXPECT_EQ(layout.find("norm.running_var")->of(model->parameters())[0], 1.0f);
 }
 
@@ -321,8 +316,7 @@ TEST_F(Script, RefusesWhatIsNoTorchScript) {
   EXPECT_EQ(refusal([&] { load(); }), "model.path: " + path() + ": no such file");
   std::ofstream(path()) << "not a network";
   EXPECT_NE(refusal([&] { load(); }).find("not a TorchScript file; save it"), std::string::npos);
-  EXPECT_NE(refusal([&] { make("torchscript", "auto", task_); }).find("needs a file saved"),
-            std::string::npos);
+  EXPECT_NE(refusal([&] { make("torchscript", "auto", task_); }).find("needs a file saved"), std::string::npos);
 }
 
 TEST_F(Script, KnowsTiedWeightsAsOne) {
@@ -330,8 +324,7 @@ TEST_F(Script, KnowsTiedWeightsAsOne) {
   const auto tied = torch::eye(4).requires_grad_();
   net.register_parameter("first", tied, false);
   net.register_parameter("second", tied, false);
-  net.define(
-      "def forward(self, x):\n  return torch.linear(torch.linear(x, self.first), self.second)\n");
+  net.define("def forward(self, x):\n  return torch.linear(torch.linear(x, self.first), self.second)\n");
   net.save(path());
   const Task task{.input_shape = {4}, .outputs = 4};
   const auto model = load(task);
@@ -345,13 +338,11 @@ TEST_F(Script, RefusesParametersItCannotTrain) {
   net.define("def forward(self, x):\n  return torch.linear(x, self.w)\n");
   net.save(path());
   EXPECT_EQ(refusal([&] { load(); }),
-            "model.path: " + path() +
-                ": 'w' is of type Double, expected Float: export the module after net.float()");
+            "model.path: " + path() + ": 'w' is of type Double, expected Float: export the module after net.float()");
   torch::jit::Module frozen("Net");
   frozen.define("def forward(self, x):\n  return x[:, 0:4]\n");
   frozen.save(path());
-  EXPECT_NE(refusal([&] { load(); }).find("no parameters that require gradients"),
-            std::string::npos);
+  EXPECT_NE(refusal([&] { load(); }).find("no parameters that require gradients"), std::string::npos);
 }
 
 TEST_F(Script, RefusesAModuleThatLearnsWhileItIsEvaluated) {
@@ -360,24 +351,20 @@ TEST_F(Script, RefusesAModuleThatLearnsWhileItIsEvaluated) {
   net.register_buffer("calls", torch::zeros({1}));
   net.define("def forward(self, x):\n  self.calls.add_(1)\n  return torch.linear(x, self.w)\n");
   net.save(path());
-  EXPECT_NE(refusal([&] { load(); }).find("changes its buffers in evaluation mode"),
-            std::string::npos);
+  EXPECT_NE(refusal([&] { load(); }).find("changes its buffers in evaluation mode"), std::string::npos);
 }
 
 TEST_F(Script, RefusesWhatDoesNotFitTheTask) {
   save("return y", 5);
-  EXPECT_EQ(
-      refusal([&] { load(); }),
-      "model.path: " + path() +
-          ": it gives Float [2, 5] for a batch of 2, but the data asks for Float [2, 4]: make "
-          "its last layer 4 wide");
+  EXPECT_EQ(refusal([&] { load(); }),
+            "model.path: " + path() +
+                ": it gives Float [2, 5] for a batch of 2, but the data asks for Float [2, 4]: make "
+                "its last layer 4 wide");
   save("return (y, y)");
   EXPECT_NE(refusal([&] { load(); }).find("expected one tensor"), std::string::npos);
   save();
   const auto message = refusal([&] { load({.input_shape = {7}, .outputs = 4}); });
-  EXPECT_TRUE(
-      message.starts_with("model.path: " + path() + ": it cannot take inputs of shape [2, 7]: "))
-      << message;
+  EXPECT_TRUE(message.starts_with("model.path: " + path() + ": it cannot take inputs of shape [2, 7]: ")) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos);
 }
 
