@@ -72,7 +72,8 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                           .make({.options = settings.method,
                                  .client = settings.client,
                                  .layout = experiment.layout,
-                                 .clients = experiment.clients()});
+                                 .clients = experiment.clients(),
+                                 .model = *model});
   experiment.server_step = catalogue.server_steps.at(settings.server.text("step")).make(settings.server);
   for (const auto& name : settings.stages.texts("use")) {
     experiment.stages.push_back(catalogue.stages.at(name).make(settings.stages));

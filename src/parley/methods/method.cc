@@ -10,8 +10,8 @@ void ClientTask::load(std::string_view name) const {
   model.reseed(stream("training noise"));
 }
 
-void ClientTask::train(Update& update, const LinearTerm& term) const {
-  update.training = trainer.train(model, data, local, lr(), stream("batches"), term);
+void ClientTask::train(Update& update, const LinearTerm& term, const LocalHooks& hooks) const {
+  update.training = trainer.train(model, data, local, lr(), stream("batches"), term, hooks);
 }
 
 void ServerTask::move_theta(std::span<const double> target) const {

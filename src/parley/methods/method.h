@@ -44,7 +44,7 @@ struct ClientTask {
   // Copies the broadcast channel `name` into the model.
   void load(std::string_view name = "theta") const;
   // Local training as [client] says, with the method's term. Fills update.training.
-  void train(Update& update, const LinearTerm& term = {}) const;
+  void train(Update& update, const LinearTerm& term = {}, const LocalHooks& hooks = {}) const;
 };
 
 // Everything a server half may use.
@@ -80,6 +80,7 @@ struct MethodContext {
   const Options& client;
   std::shared_ptr<const Layout> layout;
   std::size_t clients;
+  Model& model;  // to ask what it can do; not kept
 };
 
 using MakeMethod = std::function<std::unique_ptr<Method>(const MethodContext& context)>;

@@ -1,7 +1,9 @@
 #include "parley/methods/fedavg/fedavg.h"
+#include "parley/methods/fedcurv/fedcurv.h"
 #include "parley/methods/fednova/fednova.h"
 #include "parley/methods/fedprox/fedprox.h"
 #include "parley/methods/fedsgd/fedsgd.h"
+#include "parley/methods/fola/fola.h"
 #include "parley/methods/method.h"
 #include "parley/methods/scaffold/scaffold.h"
 
@@ -11,9 +13,11 @@ namespace parley {
 MethodRegistry methods() {
   MethodRegistry registry("method");
   add_fedavg(registry);
+  add_fedcurv(registry);
   add_fednova(registry);
   add_fedprox(registry);
   add_fedsgd(registry);
+  add_fola(registry);
   add_scaffold(registry);
   return registry;
 }

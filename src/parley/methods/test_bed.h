@@ -52,7 +52,8 @@ class TestBed {
     layout_ = std::make_shared<const Layout>(model_->layout());
     local_ = LocalOptions(client_);
     trainer_ = std::make_unique<LocalTrainer>(optimizers.at(client_.text("optimizer")).make(client_));
-    method_ = entry.make({.options = options_, .client = client_, .layout = layout_, .clients = rows_.size()});
+    method_ = entry.make(
+        {.options = options_, .client = client_, .layout = layout_, .clients = rows_.size(), .model = *model_});
     step_ = steps.at(setting("server.step", "replace")).make(server_);
     state_.add("theta", layout_, true, Flat(layout_->size(), 0.0f));
     method_->start(state_);

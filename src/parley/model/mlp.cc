@@ -112,6 +112,10 @@ class Mlp final : public Model {
   std::size_t outputs() const override { return plan_.widths.back(); }
   Loss loss() const override { return plan_.loss; }
   void reseed(const Stream& noise) override { noise_ = noise; }
+  bool observe_layers(LayerObserver observer) override {
+    observer_ = std::move(observer);
+    return true;
+  }
 
   double backward(const Batch& batch) override;
   void predict(const Batch& batch, std::span<float> outputs) override;
@@ -124,6 +128,7 @@ class Mlp final : public Model {
     return layout_.entries()[2 * layer + 1].of(flat);
   }
   void reserve(std::size_t rows);
+  void show(std::size_t layer, std::size_t rows, const float* input, std::span<const float> deltas) const;
   // Hidden activations, then the outputs into `outputs`.
   void forward(const Batch& batch, bool training, float* outputs);
   void drop_out(std::size_t layer, std::size_t count);
@@ -138,7 +143,19 @@ class Mlp final : public Model {
   Flat delta_, next_delta_;        // gradients at the activations, while going back
   std::size_t capacity_ = 0;       // rows the buffers hold
   Stream noise_{0, "dropout"};
+  LayerObserver observer_;
 };
+
+void Mlp::show(std::size_t layer, std::size_t rows, const float* input, std::span<const float> deltas) const {
+  if (!observer_) return;
+  const auto& entries = layout_.entries();
+  observer_({.weight = entries[2 * layer],
+             .bias = &entries[2 * layer + 1],
+             .rows = rows,
+             .rows_per_example = 1,
+             .inputs = {input, rows * plan_.widths[layer]},
+             .deltas = deltas});
+}
 
 void Mlp::reserve(std::size_t rows) {
   if (rows <= capacity_) return;
@@ -167,6 +184,7 @@ void Mlp::forward(const Batch& batch, bool training, float* outputs) {
   for (std::size_t l = 0; l <= last; ++l) {
     const std::size_t in = plan_.widths[l], out = plan_.widths[l + 1];
     float* z = l == last ? outputs : activations_[l].data();
+    if (!training) show(l, batch.size, input, {});
     multiply(CblasNoTrans, CblasTrans, batch.size, out, in, input, weight(l, parameters_).data(), z);
     if (l == last) return add_bias(batch.size, bias(l, parameters_), z);
     with_activation(plan_.activation,
@@ -199,6 +217,7 @@ double Mlp::backward(const Batch& batch) {
     const float* input = l == 0 ? batch.inputs.data() : activations_[l - 1].data();
     multiply(CblasTrans, CblasNoTrans, out, in, rows, delta_.data(), input, weight(l, gradients_).data());
     sum_rows(rows, delta_.data(), bias(l, gradients_));
+    show(l, rows, input, std::span(delta_).first(rows * out));
     if (l == 0) break;  // nobody asks for the gradient at the data
     multiply(CblasNoTrans, CblasNoTrans, rows, in, out, delta_.data(), weight(l, parameters_).data(),
              next_delta_.data());

@@ -20,6 +20,18 @@ namespace parley {
 
 enum class Loss { cross_entropy, mse };
 
+// One layer's part in a pass over a batch: outputs = inputs·weightᵀ + bias, row by row. A convolution's rows are the
+// patches of its inputs, `rows_per_example` of them for each example.
+struct LayerPass {
+  const LayoutEntry& weight;  // [out, in] once flattened
+  const LayoutEntry* bias;    // [out], or null
+  std::size_t rows;
+  std::size_t rows_per_example;
+  std::span<const float> inputs;  // rows × in
+  std::span<const float> deltas;  // rows × out: gradient of the mean loss at the outputs; empty in predict()
+};
+using LayerObserver = std::function<void(const LayerPass&)>;
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -40,6 +52,9 @@ class Model {
 
   // The source of training noise (dropout) from here on. Called before each client's training.
   virtual void reseed(const Stream& /*noise*/) {}
+  // Calls the observer for every layer in each backward() and predict() from here on; an empty one stops that. What
+  // structured posteriors and per-example gradients are made of. False: this model has no such layers.
+  virtual bool observe_layers(LayerObserver /*observer*/) { return false; }
   // True when two instances must not train at the same time (they share a generator); the engine then uses one worker.
   virtual bool exclusive() const { return false; }
   // True when a new instance's parameters() already hold the initial weights; initialise() must then not be called.

@@ -96,6 +96,37 @@ std::span<const float> LocalTrainer::gradients_of(Model& model) const {
   return use_accumulated_ ? std::span<const float>(accumulated_) : model.gradients().first(model.layout().trainable());
 }
 
+TrainingStats LocalTrainer::train(Model& model, const View& data, const LocalOptions& options, double lr,
+                                  Stream batches, const LinearTerm& term, const LocalHooks& hooks) {
+  const std::size_t trainable = model.layout().trainable();
+  BatchOrder order(data.size(), options, batches);
+  TrainingStats stats;
+  optimizer_->reset(trainable);
+  for (auto positions = order.next(); !positions.empty(); positions = order.next()) {
+    stats.loss_sum += backward(model, data, positions, stats.steps) * static_cast<double>(positions.size());
+    const std::span<const float> gradients = gradients_of(model);
+    if (hooks.before_step) hooks.before_step(gradients, positions.size());
+    optimizer_->step(model.parameters().first(trainable), gradients, term, static_cast<float>(lr));
+    stats.examples += positions.size();
+    ++stats.steps;
+    if (hooks.after_step) hooks.after_step(stats.steps);
+  }
+  return stats;
+}
+
+void LocalTrainer::for_each_gradient(Model& model, const View& data, std::size_t batch,
+                                     const std::function<void(std::span<const float>, std::size_t)>& visit) {
+  LocalOptions once;
+  once.batch = batch;
+  once.shuffle = false;
+  BatchOrder order(data.size(), once, Stream(0, "no shuffle"));
+  std::size_t step = 0;
+  for (auto positions = order.next(); !positions.empty(); positions = order.next()) {
+    backward(model, data, positions, step++);
+    visit(gradients_of(model), positions.size());
+  }
+}
+
 LocalTrainer::FullGradient LocalTrainer::full_gradient(Model& model, const View& data) {
   std::vector<std::uint32_t> all(data.size());
   std::iota(all.begin(), all.end(), 0u);

@@ -1,8 +1,8 @@
 // The loop that every method's client half runs: batches -> backward -> one fused step.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -51,34 +51,26 @@ class BatchOrder {
   Stream stream_;
 };
 
+// Where a method looks into local training. Empty ones cost nothing.
+struct LocalHooks {
+  // The task's gradient of a step, before the step is taken (online Fisher).
+  std::function<void(std::span<const float> gradients, std::size_t examples)> before_step;
+  // After a step; `steps` counts from 1 in this client's round.
+  std::function<void(std::size_t steps)> after_step;
+};
+
 // One a worker thread: buffers and optimiser, kept from client to client.
 class LocalTrainer {
  public:
   explicit LocalTrainer(std::unique_ptr<Optimizer> optimizer) : optimizer_(std::move(optimizer)) {}
 
-  // Trains the model in place. Before each step calls before_step(gradients, batch size), where a method may read the
-  // task's gradient (online Fisher). Throws RefusedUpdate at the first loss that is not finite.
-  template <std::invocable<std::span<const float>, std::size_t> BeforeStep>
+  // Trains the model in place. Throws RefusedUpdate at the first loss that is not finite.
   TrainingStats train(Model& model, const View& data, const LocalOptions& options, double lr, Stream batches,
-                      const LinearTerm& term, BeforeStep before_step) {
-    const std::size_t trainable = model.layout().trainable();
-    BatchOrder order(data.size(), options, batches);
-    TrainingStats stats;
-    optimizer_->reset(trainable);
-    for (auto positions = order.next(); !positions.empty(); positions = order.next()) {
-      stats.loss_sum += backward(model, data, positions, stats.steps) * static_cast<double>(positions.size());
-      const std::span<const float> gradients = gradients_of(model);
-      before_step(gradients, positions.size());
-      optimizer_->step(model.parameters().first(trainable), gradients, term, static_cast<float>(lr));
-      stats.examples += positions.size();
-      ++stats.steps;
-    }
-    return stats;
-  }
-  TrainingStats train(Model& model, const View& data, const LocalOptions& options, double lr, Stream batches,
-                      const LinearTerm& term = {}) {
-    return train(model, data, options, lr, batches, term, [](std::span<const float>, std::size_t) {});
-  }
+                      const LinearTerm& term = {}, const LocalHooks& hooks = {});
+
+  // The gradient of each batch of one pass over the data, in order, at the model's weights; no steps.
+  void for_each_gradient(Model& model, const View& data, std::size_t batch,
+                         const std::function<void(std::span<const float> gradients, std::size_t examples)>& visit);
 
   // Mean loss and gradient over all of the data at the model's weights; the gradient is valid until the next call.
   struct FullGradient {

@@ -20,6 +20,11 @@ struct ChannelSpec {
   // The broadcast channel that this one is a changed copy of ("theta" for weights after training). What was learned is
   // the difference: stages that clip, quantise or noise work on that. Empty: the channel is itself a difference.
   std::string relative_to = {};
+  // Another channel of the update that multiplies this one, element by element, as it is summed: Σ weight·times·x. Its
+  // mean is then taken over that channel's sum. A client's weights times its precision are the Gaussian product.
+  std::string times = {};
+  // Which numbers are acceptable beside being finite; a precision is positive.
+  enum class Bound { any, non_negative, positive } bound = Bound::any;
 };
 
 struct ScalarSpec {

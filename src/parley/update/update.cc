@@ -1,5 +1,6 @@
 #include "parley/update/update.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -27,10 +28,32 @@ bool all_finite(std::span<const float> values) {
   return bad == 0;
 }
 
+void add_scaled(std::span<double> sum, double factor, std::span<const float> x) {
+  double* to = sum.data();
+  const float* from = x.data();
+  for (std::size_t i = 0; i < sum.size(); ++i) to[i] += factor * static_cast<double>(from[i]);
+}
+
+void add_product(std::span<double> sum, double factor, std::span<const float> x, std::span<const float> y) {
+  double* to = sum.data();
+  const float *a = x.data(), *b = y.data();
+  for (std::size_t i = 0; i < sum.size(); ++i) to[i] += factor * static_cast<double>(a[i]) * static_cast<double>(b[i]);
+}
+
 std::size_t first_not_finite(std::span<const float> values) {
   std::size_t i = 0;
   while (i < values.size() && std::isfinite(values[i])) ++i;
   return i;
+}
+
+void check_bound(const ChannelSpec& spec, std::span<const float> values) {
+  if (spec.bound == ChannelSpec::Bound::any) return;
+  const bool zero_allowed = spec.bound == ChannelSpec::Bound::non_negative;
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [&](float x) { return zero_allowed ? x < 0.0f : x <= 0.0f; });
+  if (bad == values.end()) return;
+  fail<RefusedUpdate>("channel '{}' must be {}: number {} is {}", spec.name, zero_allowed ? "at least 0" : "above 0",
+                      bad - values.begin(), *bad);
 }
 
 }  // namespace
@@ -60,7 +83,10 @@ std::size_t Update::wire_bytes() const {
 }
 
 Sum::Sum(const Schema& schema) : schema_(schema), scalars_(schema.scalars.size()) {
-  for (const auto& spec : schema.channels) channels_.emplace_back(spec.size, 0.0);
+  for (const auto& spec : schema.channels) {
+    times_.push_back(spec.times.empty() ? channels_.size() : schema.channel(spec.times));
+    channels_.emplace_back(spec.size, 0.0);
+  }
 }
 
 void Sum::check(const Schema& schema, const Update& update) {
@@ -81,6 +107,7 @@ void Sum::check(const Schema& schema, const Update& update) {
       const std::size_t i = first_not_finite(values);
       fail<RefusedUpdate>("channel '{}' is not finite: number {} is {}", spec.name, i, values[i]);
     }
+    check_bound(spec, values);
   }
   for (std::size_t s = 0; s < schema.scalars.size(); ++s) {
     if (!std::isfinite(update.scalars[s])) {
@@ -92,10 +119,11 @@ void Sum::check(const Schema& schema, const Update& update) {
 void Sum::add(const Update& update) {
   for (std::size_t c = 0; c < channels_.size(); ++c) {
     const double factor = schema_.channels[c].weighting == Weighting::by_weight ? update.weight : 1.0;
-    const float* from = update.channels[c].data();
-    double* to = channels_[c].data();
-    const std::size_t size = channels_[c].size();
-    for (std::size_t i = 0; i < size; ++i) to[i] += factor * static_cast<double>(from[i]);
+    if (times_[c] == c) {
+      add_scaled(channels_[c], factor, update.channels[c]);
+    } else {
+      add_product(channels_[c], factor, update.channels[times_[c]], update.channels[c]);
+    }
   }
   for (std::size_t s = 0; s < scalars_.size(); ++s) {
     const double factor = schema_.scalars[s].weighting == Weighting::by_weight ? update.weight : 1.0;
@@ -143,6 +171,11 @@ double Sum::scalar(const std::string& name) const {
 
 std::span<const double> Sum::take_mean(const std::string& name) {
   const std::size_t c = schema_.channel(name);
+  if (times_[c] != c) {
+    const auto& total = channels_[times_[c]];
+    for (std::size_t i = 0; i < total.size(); ++i) channels_[c][i] /= total[i];
+    return channels_[c];
+  }
   const double total = schema_.channels[c].weighting == Weighting::by_weight ? weight_ : static_cast<double>(count_);
   for (auto& value : channels_[c]) value /= total;
   return channels_[c];

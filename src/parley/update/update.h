@@ -55,7 +55,8 @@ class Sum {
 
   std::span<const double> channel(const std::string& name) const;
   double scalar(const std::string& name) const;
-  // The channel divided by the total weight (by_weight) or the count (plain), in place; once a channel.
+  // The channel divided by what it was weighted with, in place, once a channel: the total weight (by_weight), the count
+  // (plain), or element by element the sum of the channel that it is `times`.
   std::span<const double> take_mean(const std::string& name);
   std::span<double> edit(const std::string& name);
   const Schema& schema() const { return schema_; }
@@ -67,6 +68,7 @@ class Sum {
   TrainingStats training_;
   std::size_t wire_bytes_ = 0;
   std::vector<FlatDouble> channels_;
+  std::vector<std::size_t> times_;  // position of the channel each one is `times`, or its own
   std::vector<double> scalars_;
 };
 

@@ -1,0 +1,96 @@
+#include "parley/methods/fedcurv/fedcurv.h"
+
+#include <algorithm>
+
+#include "parley/base/errors.h"
+#include "parley/methods/fisher.h"
+
+namespace parley {
+namespace {
+
+class FedCurv final : public Method {
+ public:
+  explicit FedCurv(const MethodContext& context)
+      : layout_(context.layout),
+        mu_(context.options.real("mu")),
+        gradient_(FisherMeter::of(context.options.text("gradient"))) {
+    if (gradient_ == FisherMeter::Of::per_sample && !context.model.observe_layers({})) {
+      fail("method.gradient = \"per_sample\": this model does not show its layers; use \"minibatch\"");
+    }
+  }
+
+  Schema schema() const override {
+    const std::size_t size = layout_->size();
+    return {.channels = {{"theta", size, Weighting::by_weight, "theta"},
+                         {"fisher", size, Weighting::plain},
+                         {"fisher_theta", size, Weighting::plain}}};
+  }
+
+  void start(State& state) const override {
+    state.add("fisher", layout_, true, Flat(layout_->size(), 0.0f));
+    state.add("fisher_theta", layout_, true, Flat(layout_->size(), 0.0f));
+  }
+
+  void client(const ClientTask& task, Update& update) const override {
+    task.load();
+    const std::size_t trainable = layout_->trainable();
+    const auto [theta, fisher, fisher_theta] = channels(update);
+    // The channels hold the others' sums while training, and this client's own after it.
+    const ClientRecord own = task.store.load(task.client).value_or(ClientRecord{});
+    const bool counted = !own.empty() && own.at("round")[0] == static_cast<float>(task.round - 1);
+    const auto all_fisher = task.broadcast.at("fisher"), all_fisher_theta = task.broadcast.at("fisher_theta");
+    for (std::size_t i = 0; i < trainable; ++i) {
+      fisher[i] = std::max(0.0f, all_fisher[i] - (counted ? own.at("fisher")[i] : 0.0f));
+      fisher_theta[i] =
+          -2.0f * static_cast<float>(mu_) * (all_fisher_theta[i] - (counted ? own.at("fisher_theta")[i] : 0.0f));
+    }
+    task.train(update, {.strength = static_cast<float>(2.0 * mu_),
+                        .precision = std::span(fisher).first(trainable),
+                        .offset = std::span(fisher_theta).first(trainable)});
+
+    std::ranges::copy(task.model.parameters(), theta.begin());
+    std::ranges::fill(fisher, 0.0f);
+    std::ranges::fill(fisher_theta, 0.0f);
+    measure_fisher(gradient_, task, std::span(fisher).first(trainable));
+    for (std::size_t i = 0; i < trainable; ++i) fisher_theta[i] = fisher[i] * theta[i];
+    task.store.stage(
+        task.client,
+        {{"fisher", fisher}, {"fisher_theta", fisher_theta}, {"round", Flat{static_cast<float>(task.round)}}});
+  }
+
+  void server(ServerTask& task) const override {
+    for (const char* name : {"fisher", "fisher_theta"}) {
+      std::ranges::transform(task.sum.channel(name), task.state.at(name).begin(),
+                             [](double x) { return static_cast<float>(x); });
+    }
+    task.move_theta(task.sum.take_mean("theta"));
+  }
+
+ private:
+  struct Channels {
+    Flat &theta, &fisher, &fisher_theta;
+  };
+  static Channels channels(Update& update) { return {update.channels[0], update.channels[1], update.channels[2]}; }
+
+  std::shared_ptr<const Layout> layout_;
+  double mu_;
+  FisherMeter::Of gradient_;
+};
+
+}  // namespace
+
+void add_fedcurv(MethodRegistry& registry) {
+  registry.add(
+      {.name = "fedcurv",
+       .summary = "Averages weights that were pulled towards the other clients' optima, as stiffly as those are sure.",
+       .source = "Shoham et al. 2019",
+       .options = {{"mu", 1.0, "strength of the pull; 0 is fedavg", at_least(0.0)},
+                   {"gradient",
+                    std::string("minibatch"),
+                    "what is squared for the Fisher information",
+                    {},
+                    {"minibatch", "per_sample"}}}},
+      [](const MethodContext& context) { return std::make_unique<FedCurv>(context); });
+}
+
+}  // namespace parley

@@ -1,0 +1,178 @@
+#include "parley/methods/fola/fola.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parley/base/errors.h"
+#include "parley/methods/fisher.h"
+#include "parley/methods/fola/compress.h"
+
+namespace parley {
+namespace {
+
+constexpr const char* kPrecision = "precision";
+
+struct FolaOptions {
+  double lambda, gamma, epsilon, compress;
+  bool online, mixture, shrink;
+  FisherMeter::Of gradient;
+
+  explicit FolaOptions(const Options& options)
+      : lambda(options.real("lambda")),
+        gamma(options.real("gamma")),
+        epsilon(options.real("epsilon")),
+        compress(options.real("compress")),
+        online(options.text("fisher") == "online"),
+        mixture(options.text("aggregation") == "mixture"),
+        shrink(options.text("zero_precision") == "shrink"),
+        gradient(FisherMeter::of(options.text("gradient"))) {}
+
+  static std::vector<Option> declared() {
+    return {
+        {"lambda", 0.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
+        {"gamma", 0.0, "floor added to the global precision", at_least(0.0)},
+        {"epsilon", 1e-10, "precision that a client has of what it never saw", above(0.0)},
+        {"fisher",
+         std::string("online"),
+         "online: squared gradients along the path, mixed with the prior by Eq. 17; "
+         "offline: one pass at the final weights alone",
+         {},
+         {"online", "offline"}},
+        {"gradient",
+         std::string("minibatch"),
+         "what is squared: the mean gradient of a mini-batch, or of each example",
+         {},
+         {"minibatch", "per_sample"}},
+        {"aggregation",
+         std::string("product"),
+         "product of the Gaussians (Eq. 9), or the mixture collapsed to one (Eq. 6)",
+         {},
+         {"product", "mixture"}},
+        {"zero_precision",
+         std::string("average"),
+         "where nobody is sure: average the clients, or shrink towards zero",
+         {},
+         {"average", "shrink"}},
+        {"compress", 1.0, "share of each layer's precision that is sent exactly, the rest as its mean (§3.5)",
+         Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+    };
+  }
+};
+
+class Fola final : public Method {
+ public:
+  explicit Fola(const MethodContext& context) : layout_(context.layout), options_(context.options) {
+    if (options_.gradient == FisherMeter::Of::per_sample && !context.model.observe_layers({})) {
+      fail("method.gradient = \"per_sample\": this model does not show its layers; use \"minibatch\"");
+    }
+  }
+
+  Schema schema() const override {
+    using enum ChannelSpec::Bound;
+    const std::size_t size = layout_->size();
+    if (options_.mixture) {
+      return {.channels = {{"theta", size, Weighting::by_weight, "theta"},
+                           {"second_moment", size, Weighting::by_weight, "", "", non_negative}}};
+    }
+    // The Gaussian product: weights are summed times their precision, and their mean is taken over it.
+    return {.channels = {{kPrecision, size, Weighting::by_weight, "", "", options_.shrink ? non_negative : positive},
+                         {"theta", size, Weighting::by_weight, "theta", kPrecision}}};
+  }
+
+  void start(State& state) const override {
+    state.add(kPrecision, layout_, true, Flat(layout_->size(), static_cast<float>(options_.gamma)));
+  }
+
+  void client(const ClientTask& task, Update& update) const override {
+    task.load();
+    const auto prior = task.broadcast.at(kPrecision), centre = task.broadcast.at("theta");
+    Flat& precision = update.channels[options_.mixture ? 1 : 0];
+    const auto fisher = std::span(precision).first(layout_->trainable());
+    const LinearTerm term{.strength = static_cast<float>(options_.lambda), .precision = prior, .centre = centre};
+    train(task, update, term, fisher);
+
+    const auto r = static_cast<float>(task.round);
+    if (options_.online) {
+      for (std::size_t i = 0; i < fisher.size(); ++i) fisher[i] = fisher[i] / r + (r - 1.0f) / r * prior[i];  // Eq. 17
+    }
+    // What is measured, not trained, is averaged: everyone is equally sure of it.
+    std::fill(precision.begin() + static_cast<std::ptrdiff_t>(fisher.size()), precision.end(), 1.0f);
+    update.encoded_bytes[options_.mixture ? 1 : 0] = compress_precision(*layout_, options_.compress, precision);
+    finish(task.model.parameters(), update);
+  }
+
+  void server(ServerTask& task) const override {
+    options_.mixture ? serve_mixture(task) : serve_product(task);
+    double sum = 0.0;
+    for (const float p : task.state.at(kPrecision)) sum += p;
+    task.metrics["precision_mean"] = sum / static_cast<double>(layout_->size());
+  }
+
+ private:
+  void train(const ClientTask& task, Update& update, const LinearTerm& term, std::span<float> fisher) const {
+    if (!options_.online) {
+      task.train(update, term);
+      measure_fisher(options_.gradient, task, fisher);  // Eq. 14
+      return;
+    }
+    FisherMeter meter(options_.gradient, task.model, fisher);
+    task.train(update, term, {.before_step = [&](std::span<const float> g, std::size_t n) { meter.add(g, n); }});
+    meter.finish();  // Eq. 15
+  }
+
+  // From precision and weights to the channels that are summed.
+  void finish(std::span<const float> theta, Update& update) const {
+    const auto epsilon = static_cast<float>(options_.epsilon);
+    if (options_.mixture) {
+      std::ranges::copy(theta, update.channels[0].begin());
+      for (std::size_t i = 0; i < theta.size(); ++i) {
+        float& x = update.channels[1][i];
+        x = 1.0f / (x + epsilon) + theta[i] * theta[i];  // Σ_n + μ_n², Eq. 6
+      }
+      return;
+    }
+    std::ranges::copy(theta, update.channels[1].begin());
+    // μ = (ΣaPμ + εΣaμ)/(ΣaP + ε) is the product of Gaussians of precision P + ε.
+    if (!options_.shrink) {
+      for (float& p : update.channels[0]) p += epsilon;
+    }
+  }
+
+  void serve_product(ServerTask& task) const {
+    if (options_.shrink) {
+      for (double& p : task.sum.edit(kPrecision)) p += options_.epsilon * task.sum.weight();
+    }
+    task.move_theta(task.sum.take_mean("theta"));           // μ_S, Eq. 9
+    const auto precision = task.sum.take_mean(kPrecision);  // P_S, Eq. 9
+    const auto state = task.state.at(kPrecision);
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      // The ε of the solve is no knowledge: it does not stay in the posterior. γ does (Eq. 18).
+      state[i] = static_cast<float>(std::max(0.0, precision[i] - options_.epsilon) + options_.gamma);
+    }
+  }
+
+  void serve_mixture(ServerTask& task) const {
+    const auto mean = task.sum.take_mean("theta"), second = task.sum.take_mean("second_moment");
+    const auto state = task.state.at(kPrecision);
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const double variance = std::max(second[i] - mean[i] * mean[i], options_.epsilon);  // Eq. 6
+      state[i] = static_cast<float>(1.0 / variance + options_.gamma);
+    }
+    task.move_theta(mean);
+  }
+
+  std::shared_ptr<const Layout> layout_;
+  FolaOptions options_;
+};
+
+}  // namespace
+
+void add_fola(MethodRegistry& registry) {
+  registry.add({.name = "fola",
+                .summary = "Multiplies the clients' Gaussian posteriors (federated online Laplace approximation).",
+                .source = "Liu & Zheng 2021",
+                .options = FolaOptions::declared()},
+               [](const MethodContext& context) { return std::make_unique<Fola>(context); });
+}
+
+}  // namespace parley

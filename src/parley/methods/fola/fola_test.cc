@@ -1,0 +1,202 @@
+// Known answers of METHODS.md §1.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "parley/base/errors.h"
+#include "parley/base/random.h"
+#include "parley/methods/fola/compress.h"
+#include "parley/methods/test_bed.h"
+
+namespace parley {
+namespace {
+
+using Settings = std::map<std::string, Value>;
+
+const TestBed::Quadratics kTwo{.h = {{2, .5f}, {.1f, 5}}, .m = {{1, 1}, {-1, 3}}, .copies = {2, 3}};
+
+Settings local(double lr, std::int64_t epochs) {
+  return {{"client.lr", lr}, {"client.epochs", epochs}};
+}
+
+Settings with(Settings settings, const std::string& key, Value value) {
+  settings[key] = std::move(value);
+  return settings;
+}
+
+// Folds hand-made posteriors: precision and mean of each client, weights a.
+void fold(TestBed& bed, const std::vector<Flat>& precision, const std::vector<Flat>& mean,
+          const std::vector<double>& a) {
+  const Schema schema = bed.method().schema();
+  Sum sum(schema);
+  for (std::size_t n = 0; n < a.size(); ++n) {
+    Update update;
+    update.shape(schema);
+    update.weight = a[n];
+    update.channels = {precision[n], mean[n]};
+    Sum::check(schema, update);
+    sum.add(update);
+  }
+  bed.serve(1, sum);
+}
+
+TEST(Fola, Oracle1TheProductOfTwoGaussians) {
+  TestBed bed("fola", kTwo);
+  fold(bed, {{1, 4}, {3, 1}}, {{1, 2}, {3, -1}}, {0.25, 0.75});
+  EXPECT_NEAR(bed.state().at("precision")[0], 2.5, 1e-6);
+  EXPECT_NEAR(bed.state().at("precision")[1], 1.75, 1e-6);
+  EXPECT_NEAR(bed.theta()[0], 2.8, 1e-6);
+  EXPECT_NEAR(bed.theta()[1], 0.7142857142857143, 1e-6);
+}
+
+TEST(Fola, Oracle2ExactPrecisionsGiveTheExactOptimum) {
+  TestBed bed("fola", kTwo);
+  fold(bed, {{2, .5f}, {.1f, 5}}, {{1, 1}, {-1, 3}}, {0.4, 0.6});
+  EXPECT_NEAR(bed.theta()[0], 0.8604651162790696, 1e-6);
+  EXPECT_NEAR(bed.theta()[1], 2.875, 1e-6);
+}
+
+TEST(Fola, Oracle3EqualPrecisionsAreFedAvgBitForBit) {
+  const Schema plain{.channels = {{"theta", 2, Weighting::by_weight, "theta"}}};
+  Stream stream(1, "equal");
+  for (int trial = 0; trial < 50; ++trial) {
+    TestBed bed("fola", kTwo);
+    const float p = static_cast<float>(std::exp(stream.normal()));
+    std::vector<Flat> mean(3, Flat(2));
+    std::vector<double> a(3);
+    Sum average(plain);
+    for (std::size_t n = 0; n < 3; ++n) {
+      for (auto& x : mean[n]) x = static_cast<float>(stream.normal());
+      Update update;
+      update.shape(plain);
+      update.weight = a[n] = static_cast<double>(1 + stream.below(1000));
+      update.channels[0] = mean[n];
+      average.add(update);
+    }
+    fold(bed, {Flat(2, p), Flat(2, p), Flat(2, p)}, mean, a);
+    const auto expected = average.take_mean("theta");
+    for (int j = 0; j < 2; ++j) EXPECT_EQ(bed.theta()[j], static_cast<float>(expected[j]));
+  }
+}
+
+TEST(Fola, Oracle3OneClientKeepsItsOwnResultBitForBit) {
+  const TestBed::Quadratics one{.h = {{2, 0}}, .m = {{1, -7}}, .copies = {3}};
+  TestBed fola("fola", one, local(0.1, 4)), avg("fedavg", one, local(0.1, 4));
+  fola.rounds(5);
+  avg.rounds(5);
+  EXPECT_EQ(fola.theta()[0], avg.theta()[0]);
+  EXPECT_EQ(fola.theta()[1], avg.theta()[1]);  // no gradient at all: zero precision falls back to the average
+}
+
+TEST(Fola, Oracle4UnitPrecisionAndLambdaIsFedProx) {
+  const double lambda = 0.7;
+  TestBed fola("fola", kTwo, with(local(0.1, 6), "method.lambda", lambda));
+  TestBed prox("fedprox", kTwo, with(local(0.1, 6), "method.mu", lambda));
+  std::ranges::fill(fola.state().at("precision"), 1.0f);
+  for (std::size_t client = 0; client < 2; ++client) {
+    const Update a = fola.train(1, client), b = prox.train(1, client);
+    for (int j = 0; j < 2; ++j) EXPECT_EQ(a.channels[1][j], b.channels[0][j]);
+  }
+}
+
+// Eq. 17 makes the precision of round R the mean of the rounds' Fishers (Eq. 18).
+TEST(Fola, Oracle5TheRecursionIsARunningMean) {
+  const TestBed::Quadratics one{.h = {{2}}, .m = {{1}}};
+  TestBed bed("fola", one, local(0.1, 1));
+  double theta = 0.0, fisher_sum = 0.0;
+  for (std::size_t r = 1; r <= 6; ++r) {
+    const double gradient = 2.0 * (theta - 1.0);
+    fisher_sum += gradient * gradient;
+    theta -= 0.1 * gradient;
+    bed.round(r);
+    EXPECT_NEAR(bed.state().at("precision")[0], fisher_sum / static_cast<double>(r), 1e-5);
+  }
+}
+
+TEST(Fola, GammaIsAFloorOfTheGlobalPrecision) {
+  const TestBed::Quadratics one{.h = {{0}}, .m = {{1}}};
+  TestBed bed("fola", one, with(local(0.1, 1), "method.gamma", 0.25));
+  bed.rounds(1);
+  EXPECT_FLOAT_EQ(bed.state().at("precision")[0], 0.25f);
+}
+
+TEST(Fola, ShrinkPullsWhatNobodyKnowsToZero) {
+  const TestBed::Quadratics one{.h = {{0}}, .m = {{1}}};
+  TestBed bed("fola", one, with(local(0.1, 1), "method.zero_precision", std::string("shrink")));
+  bed.theta()[0] = 3.0f;
+  bed.rounds(1);
+  EXPECT_EQ(bed.theta()[0], 0.0f);
+}
+
+TEST(Fola, MixtureMeanIsFedAvgAndVarianceIsEq6) {
+  TestBed mixture("fola", kTwo, with(local(0.1, 3), "method.aggregation", std::string("mixture")));
+  TestBed avg("fedavg", kTwo, local(0.1, 3));
+  mixture.rounds(1);
+  avg.rounds(1);
+  for (int j = 0; j < 2; ++j) EXPECT_EQ(mixture.theta()[j], avg.theta()[j]);
+  // Two Gaussians by hand: μ = {1, 3}, σ² = {.5, 2}, a = {¼, ¾}.
+  TestBed bed("fola", kTwo, {{"method.aggregation", std::string("mixture")}});
+  fold(bed, {{1, 1}, {3, 3}}, {{.5f + 1, .5f + 1}, {2 + 9, 2 + 9}}, {0.25, 0.75});
+  EXPECT_NEAR(1.0 / bed.state().at("precision")[0], 0.25 * 1.5 + 0.75 * 11 - 2.5 * 2.5, 1e-5);
+}
+
+TEST(Fola, OfflineMeasuresAtTheFinalWeightsAlone) {
+  const TestBed::Quadratics one{.h = {{2}}, .m = {{1}}};
+  TestBed bed("fola", one, with(local(0.1, 3), "method.fisher", std::string("offline")));
+  bed.round(1);
+  const double gradient = 2.0 * (bed.theta()[0] - 1.0);
+  EXPECT_NEAR(bed.state().at("precision")[0], gradient * gradient, 1e-6);
+}
+
+TEST(Fola, ImproperPrecisionsAreRefused) {
+  TestBed bed("fola", kTwo);
+  for (const float bad :
+       {0.0f, -1.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    EXPECT_THROW(fold(bed, {{1, bad}}, {{1, 2}}, {1.0}), RefusedUpdate) << bad;
+  }
+}
+
+TEST(Compress, ShareOneIsTheIdentity) {
+  const Layout layout({{"w", {2, 3}}});
+  Flat precision{5, 1, 4, 2, 3, 0}, before = precision;
+  EXPECT_EQ(compress_precision(layout, 1.0, precision), 24u);
+  EXPECT_EQ(precision, before);
+}
+
+TEST(Compress, KeepsTheLargestOfEachLayerAndTheMeanOfTheRest) {
+  const Layout layout({{"w", {2, 3}}, {"b", {2}, Role::bias}});
+  Flat precision{5, 1, 4, 2, 3, 0, 7, 9};
+  EXPECT_EQ(compress_precision(layout, 0.34, precision), 3 * 8 + 4 + 1 * 8 + 4u);
+  EXPECT_EQ(precision, (Flat{5, 1, 4, 1, 3, 1, 7, 9}));  // mean of 1, 2, 0 is 1
+}
+
+TEST(FedCurv, MuZeroIsFedAvgBitForBit) {
+  TestBed curv("fedcurv", kTwo, with(local(0.1, 4), "method.mu", 0.0)), avg("fedavg", kTwo, local(0.1, 4));
+  curv.rounds(5);
+  avg.rounds(5);
+  for (int j = 0; j < 2; ++j) EXPECT_EQ(curv.theta()[j], avg.theta()[j]);
+}
+
+// Round 2 of two clients: each one's penalty is the other's Fisher around the other's weights.
+TEST(FedCurv, PullsTowardsTheOtherClientsOptimum) {
+  const TestBed::Quadratics two{.h = {{1}, {2}}, .m = {{0}, {3}}};
+  const double mu = 0.4, lr = 0.01;
+  TestBed bed("fedcurv", two, with(local(lr, 1), "method.mu", mu));
+  bed.theta()[0] = 1.0f;
+  const double start = 1.0, h[2] = {1, 2}, m[2] = {0, 3};
+  double end[2], fisher[2];
+  for (int n = 0; n < 2; ++n) {
+    end[n] = start - lr * h[n] * (start - m[n]);
+    fisher[n] = std::pow(h[n] * (end[n] - m[n]), 2);
+  }
+  bed.round(1);
+  const double mean = (end[0] + end[1]) / 2;
+  EXPECT_NEAR(bed.theta()[0], mean, 1e-6);
+  for (int n = 0; n < 2; ++n) {
+    const double expected = mean - lr * (h[n] * (mean - m[n]) + 2 * mu * fisher[1 - n] * (mean - end[1 - n]));
+    EXPECT_NEAR(bed.train(2, n).channels[0][0], expected, 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace parley

@@ -1,0 +1,103 @@
+#include "parley/model/curvature.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace parley {
+namespace {
+
+struct Extent {
+  std::size_t in, out;
+};
+
+Extent extent_of(const LayerPass& pass) {
+  const auto out = static_cast<std::size_t>(pass.weight.shape.front());
+  return {pass.weight.size / out, out};
+}
+
+// Grown once, then reused: a worker's passes all come through its own thread.
+Flat& scratch(int which, std::size_t size) {
+  thread_local Flat buffers[3];
+  if (buffers[which].size() < size) buffers[which].resize(size);
+  return buffers[which];
+}
+
+blasint dimension(std::size_t n) {
+  return static_cast<blasint>(n);
+}
+
+// out += δᵀ·a over `rows` rows.
+void add_outer(std::size_t rows, const float* deltas, std::size_t width, const float* inputs, std::size_t in,
+               float beta, float* to) {
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dimension(width), dimension(in), dimension(rows), 1.0f, deltas,
+              dimension(width), inputs, dimension(in), beta, to, dimension(in));
+}
+
+void squares_of(std::span<const float> values, float scale, Flat& squares) {
+  for (std::size_t i = 0; i < values.size(); ++i) squares[i] = (scale * values[i]) * (scale * values[i]);
+}
+
+// One row an example: (δ aᵀ)∘(δ aᵀ) = (δ∘δ)(a∘a)ᵀ.
+void add_dense_squares(const LayerPass& pass, float scale, std::span<float> weight, float* bias) {
+  const auto [in, out] = extent_of(pass);
+  Flat& a = scratch(0, pass.inputs.size());
+  Flat& d = scratch(1, pass.deltas.size());
+  squares_of(pass.inputs, 1.0f, a);
+  squares_of(pass.deltas, scale, d);
+  add_outer(pass.rows, d.data(), out, a.data(), in, 1.0f, weight.data());
+  if (bias == nullptr) return;
+  for (std::size_t r = 0; r < pass.rows; ++r) {
+    for (std::size_t j = 0; j < out; ++j) bias[j] += d[r * out + j];
+  }
+}
+
+// Several rows an example (a convolution's patches): their outer products are summed before the square.
+void add_patch_squares(const LayerPass& pass, float scale, std::span<float> weight, float* bias) {
+  const auto [in, out] = extent_of(pass);
+  const std::size_t rows = pass.rows_per_example;
+  Flat& gradient = scratch(0, weight.size());
+  Flat& sums = scratch(1, out);
+  for (std::size_t r = 0; r < pass.rows; r += rows) {
+    const float* deltas = pass.deltas.data() + r * out;
+    add_outer(rows, deltas, out, pass.inputs.data() + r * in, in, 0.0f, gradient.data());
+    for (std::size_t i = 0; i < weight.size(); ++i) weight[i] += (scale * gradient[i]) * (scale * gradient[i]);
+    if (bias == nullptr) continue;
+    std::fill_n(sums.begin(), out, 0.0f);
+    for (std::size_t p = 0; p < rows; ++p) {
+      for (std::size_t j = 0; j < out; ++j) sums[j] += scale * deltas[p * out + j];
+    }
+    for (std::size_t j = 0; j < out; ++j) bias[j] += sums[j] * sums[j];
+  }
+}
+
+}  // namespace
+
+void add_squared_gradients(const LayerPass& pass, std::span<float> squares) {
+  assert(!pass.deltas.empty());
+  // The deltas are of the mean loss; an example's own gradient is larger by the number of examples.
+  const auto scale = static_cast<float>(pass.rows / pass.rows_per_example);
+  const auto weight = pass.weight.of(squares);
+  float* bias = pass.bias == nullptr ? nullptr : pass.bias->of(squares).data();
+  if (pass.rows_per_example == 1) {
+    add_dense_squares(pass, scale, weight, bias);
+  } else {
+    add_patch_squares(pass, scale, weight, bias);
+  }
+}
+
+void add_input_gram(const LayerPass& pass, std::span<float> gram) {
+  const auto [in, out] = extent_of(pass);
+  const std::size_t width = in + 1;
+  assert(gram.size() == width * width);
+  Flat& extended = scratch(2, pass.rows * width);
+  for (std::size_t r = 0; r < pass.rows; ++r) {
+    std::copy_n(pass.inputs.data() + r * in, in, extended.data() + r * width);
+    extended[r * width + in] = 1.0f;
+  }
+  cblas_ssyrk(CblasRowMajor, CblasLower, CblasTrans, dimension(width), dimension(pass.rows), 1.0f, extended.data(),
+              dimension(width), 1.0f, gram.data(), dimension(width));
+}
+
+}  // namespace parley

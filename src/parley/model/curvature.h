@@ -1,0 +1,19 @@
+// What a layer's pass over a batch says about curvature, in batched products instead of one backward an example.
+#pragma once
+
+#include <span>
+
+#include "parley/model/model.h"
+
+namespace parley {
+
+// Σ over examples of the squared gradient of that example's own loss, added to the layer's places in `squares`
+// (layout order). A dense layer's gradient is an outer product, so its square is the product of squares: one matrix
+// product for the whole batch. REQUIRES a pass of backward().
+void add_squared_gradients(const LayerPass& pass, std::span<float> squares);
+
+// Σ over rows of ã ãᵀ, with ã the layer's input and a 1 behind it for the bias, added to the lower triangle of `gram`
+// ((in + 1) × (in + 1), row-major).
+void add_input_gram(const LayerPass& pass, std::span<float> gram);
+
+}  // namespace parley
