@@ -4,12 +4,12 @@ namespace parley {
 
 FisherMeter::FisherMeter(Of of, Model& model, std::span<float> squares) : of_(of), model_(model), squares_(squares) {
   if (of_ == Of::per_sample) {
-    model_.observe_layers([this](const LayerPass& pass) { add_squared_gradients(pass, squares_); });
+    model_.observe([this](const LayerPass& pass) { add_squared_gradients(pass, squares_); });
   }
 }
 
 FisherMeter::~FisherMeter() {
-  if (of_ == Of::per_sample) model_.observe_layers({});
+  if (of_ == Of::per_sample) model_.observe({});
 }
 
 void FisherMeter::add(std::span<const float> gradients, std::size_t examples) {

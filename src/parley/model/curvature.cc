@@ -8,15 +8,6 @@
 namespace parley {
 namespace {
 
-struct Extent {
-  std::size_t in, out;
-};
-
-Extent extent_of(const LayerPass& pass) {
-  const auto out = static_cast<std::size_t>(pass.weight.shape.front());
-  return {pass.weight.size / out, out};
-}
-
 // Grown once, then reused: a worker's passes all come through its own thread.
 Flat& scratch(int which, std::size_t size) {
   thread_local Flat buffers[3];
@@ -41,7 +32,7 @@ void squares_of(std::span<const float> values, float scale, Flat& squares) {
 
 // One row an example: (δ aᵀ)∘(δ aᵀ) = (δ∘δ)(a∘a)ᵀ.
 void add_dense_squares(const LayerPass& pass, float scale, std::span<float> weight, float* bias) {
-  const auto [in, out] = extent_of(pass);
+  const std::size_t in = pass.layer.in(), out = pass.layer.out();
   Flat& a = scratch(0, pass.inputs.size());
   Flat& d = scratch(1, pass.deltas.size());
   squares_of(pass.inputs, 1.0f, a);
@@ -55,7 +46,7 @@ void add_dense_squares(const LayerPass& pass, float scale, std::span<float> weig
 
 // Several rows an example (a convolution's patches): their outer products are summed before the square.
 void add_patch_squares(const LayerPass& pass, float scale, std::span<float> weight, float* bias) {
-  const auto [in, out] = extent_of(pass);
+  const std::size_t in = pass.layer.in(), out = pass.layer.out();
   const std::size_t rows = pass.rows_per_example;
   Flat& gradient = scratch(0, weight.size());
   Flat& sums = scratch(1, out);
@@ -78,8 +69,8 @@ void add_squared_gradients(const LayerPass& pass, std::span<float> squares) {
   assert(!pass.deltas.empty());
   // The deltas are of the mean loss; an example's own gradient is larger by the number of examples.
   const auto scale = static_cast<float>(pass.rows / pass.rows_per_example);
-  const auto weight = pass.weight.of(squares);
-  float* bias = pass.bias == nullptr ? nullptr : pass.bias->of(squares).data();
+  const auto weight = pass.layer.weight.of(squares);
+  float* bias = pass.layer.bias ? pass.layer.bias->of(squares).data() : nullptr;
   if (pass.rows_per_example == 1) {
     add_dense_squares(pass, scale, weight, bias);
   } else {
@@ -88,7 +79,7 @@ void add_squared_gradients(const LayerPass& pass, std::span<float> squares) {
 }
 
 void add_input_gram(const LayerPass& pass, std::span<float> gram) {
-  const auto [in, out] = extent_of(pass);
+  const std::size_t in = pass.layer.in();
   const std::size_t width = in + 1;
   assert(gram.size() == width * width);
   Flat& extended = scratch(2, pass.rows * width);

@@ -104,6 +104,8 @@ class Mlp final : public Model {
         activations_(plan_.layers() - 1),
         masks_(plan_.layers() - 1) {
     use_one_blas_thread();
+    const auto& entries = layout_.entries();
+    for (std::size_t l = 0; l < plan_.layers(); ++l) layers_.push_back({entries[2 * l], entries[2 * l + 1]});
   }
 
   const Layout& layout() const override { return layout_; }
@@ -112,10 +114,8 @@ class Mlp final : public Model {
   std::size_t outputs() const override { return plan_.widths.back(); }
   Loss loss() const override { return plan_.loss; }
   void reseed(const Stream& noise) override { noise_ = noise; }
-  bool observe_layers(LayerObserver observer) override {
-    observer_ = std::move(observer);
-    return true;
-  }
+  std::span<const Layer> layers() const override { return layers_; }
+  void observe(LayerObserver observer) override { observer_ = std::move(observer); }
 
   double backward(const Batch& batch) override;
   void predict(const Batch& batch, std::span<float> outputs) override;
@@ -143,14 +143,14 @@ class Mlp final : public Model {
   Flat delta_, next_delta_;        // gradients at the activations, while going back
   std::size_t capacity_ = 0;       // rows the buffers hold
   Stream noise_{0, "dropout"};
+  std::vector<Layer> layers_;
   LayerObserver observer_;
 };
 
 void Mlp::show(std::size_t layer, std::size_t rows, const float* input, std::span<const float> deltas) const {
   if (!observer_) return;
-  const auto& entries = layout_.entries();
-  observer_({.weight = entries[2 * layer],
-             .bias = &entries[2 * layer + 1],
+  observer_({.index = layer,
+             .layer = layers_[layer],
              .rows = rows,
              .rows_per_example = 1,
              .inputs = {input, rows * plan_.widths[layer]},

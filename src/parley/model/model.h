@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,11 +21,20 @@ namespace parley {
 
 enum class Loss { cross_entropy, mse };
 
-// One layer's part in a pass over a batch: outputs = inputs·weightᵀ + bias, row by row. A convolution's rows are the
-// patches of its inputs, `rows_per_example` of them for each example.
+// A layer that multiplies: outputs = inputs·weightᵀ + bias.
+struct Layer {
+  LayoutEntry weight;  // [out, in] once flattened
+  std::optional<LayoutEntry> bias;
+
+  std::size_t out() const { return static_cast<std::size_t>(weight.shape.front()); }
+  std::size_t in() const { return weight.size / out(); }
+};
+
+// A layer's part in a pass over a batch, row by row. A convolution's rows are the patches of its inputs,
+// `rows_per_example` of them for each example.
 struct LayerPass {
-  const LayoutEntry& weight;  // [out, in] once flattened
-  const LayoutEntry* bias;    // [out], or null
+  std::size_t index;  // in Model::layers()
+  const Layer& layer;
   std::size_t rows;
   std::size_t rows_per_example;
   std::span<const float> inputs;  // rows × in
@@ -52,9 +62,11 @@ class Model {
 
   // The source of training noise (dropout) from here on. Called before each client's training.
   virtual void reseed(const Stream& /*noise*/) {}
-  // Calls the observer for every layer in each backward() and predict() from here on; an empty one stops that. What
-  // structured posteriors and per-example gradients are made of. False: this model has no such layers.
-  virtual bool observe_layers(LayerObserver /*observer*/) { return false; }
+  // The layers that a LayerObserver is shown; empty when the model cannot show any. What structured posteriors and
+  // per-example gradients are made of.
+  virtual std::span<const Layer> layers() const { return {}; }
+  // Calls the observer for every layer in each backward() and predict() from here on; an empty one stops that.
+  virtual void observe(LayerObserver /*observer*/) {}
   // True when two instances must not train at the same time (they share a generator); the engine then uses one worker.
   virtual bool exclusive() const { return false; }
   // True when a new instance's parameters() already hold the initial weights; initialise() must then not be called.

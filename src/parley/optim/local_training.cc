@@ -127,6 +127,15 @@ void LocalTrainer::for_each_gradient(Model& model, const View& data, std::size_t
   }
 }
 
+void LocalTrainer::show(Model& model, const View& data) {
+  constexpr std::size_t kChunk = 500;
+  for (std::size_t begin = 0; begin < data.size(); begin += kChunk) {
+    const Batch batch = buffer_.gather_range(data, begin, std::min(begin + kChunk, data.size()));
+    outputs_.resize(batch.size * model.outputs());
+    model.predict(batch, outputs_);
+  }
+}
+
 LocalTrainer::FullGradient LocalTrainer::full_gradient(Model& model, const View& data) {
   std::vector<std::uint32_t> all(data.size());
   std::iota(all.begin(), all.end(), 0u);

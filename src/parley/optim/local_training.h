@@ -72,6 +72,9 @@ class LocalTrainer {
   void for_each_gradient(Model& model, const View& data, std::size_t batch,
                          const std::function<void(std::span<const float> gradients, std::size_t examples)>& visit);
 
+  // Shows all of the data to the model in evaluation mode, for whoever observes it.
+  void show(Model& model, const View& data);
+
   // Mean loss and gradient over all of the data at the model's weights; the gradient is valid until the next call.
   struct FullGradient {
     double loss;
@@ -85,7 +88,7 @@ class LocalTrainer {
 
   std::unique_ptr<Optimizer> optimizer_;
   BatchBuffer buffer_;
-  Flat accumulated_;
+  Flat accumulated_, outputs_;
   bool use_accumulated_ = false;
 };
 

@@ -14,7 +14,7 @@ class FedCurv final : public Method {
       : layout_(context.layout),
         mu_(context.options.real("mu")),
         gradient_(FisherMeter::of(context.options.text("gradient"))) {
-    if (gradient_ == FisherMeter::Of::per_sample && !context.model.observe_layers({})) {
+    if (gradient_ == FisherMeter::Of::per_sample && context.model.layers().empty()) {
       fail("method.gradient = \"per_sample\": this model does not show its layers; use \"minibatch\"");
     }
   }

@@ -6,6 +6,7 @@
 #include "parley/base/errors.h"
 #include "parley/methods/fisher.h"
 #include "parley/methods/fola/compress.h"
+#include "parley/methods/fola/input.h"
 
 namespace parley {
 namespace {
@@ -29,6 +30,13 @@ struct FolaOptions {
 
   static std::vector<Option> declared() {
     return {
+        {"curvature",
+         std::string("diag"),
+         "shape of the posterior: a precision for every weight, or input: the inputs' second moments of each layer",
+         {},
+         {"diag", "input"}},
+        {"ridge", 1e-3, "curvature = input: precision in every direction, towards the plain average", above(0.0)},
+        {"prior_every", std::int64_t{20}, "curvature = input: steps between implicit steps of the prior", at_least(1)},
         {"lambda", 0.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
         {"gamma", 0.0, "floor added to the global precision", at_least(0.0)},
         {"epsilon", 1e-10, "precision that a client has of what it never saw", above(0.0)},
@@ -62,7 +70,7 @@ struct FolaOptions {
 class Fola final : public Method {
  public:
   explicit Fola(const MethodContext& context) : layout_(context.layout), options_(context.options) {
-    if (options_.gradient == FisherMeter::Of::per_sample && !context.model.observe_layers({})) {
+    if (options_.gradient == FisherMeter::Of::per_sample && context.model.layers().empty()) {
       fail("method.gradient = \"per_sample\": this model does not show its layers; use \"minibatch\"");
     }
   }
@@ -172,7 +180,10 @@ void add_fola(MethodRegistry& registry) {
                 .summary = "Multiplies the clients' Gaussian posteriors (federated online Laplace approximation).",
                 .source = "Liu & Zheng 2021",
                 .options = FolaOptions::declared()},
-               [](const MethodContext& context) { return std::make_unique<Fola>(context); });
+               [](const MethodContext& context) -> std::unique_ptr<Method> {
+                 if (context.options.text("curvature") == "input") return make_input_fola(context);
+                 return std::make_unique<Fola>(context);
+               });
 }
 
 }  // namespace parley

@@ -95,7 +95,7 @@ TEST(Fola, Oracle4UnitPrecisionAndLambdaIsFedProx) {
   std::ranges::fill(fola.state().at("precision"), 1.0f);
   for (std::size_t client = 0; client < 2; ++client) {
     const Update a = fola.train(1, client), b = prox.train(1, client);
-    for (int j = 0; j < 2; ++j) EXPECT_EQ(a.channels[1][j], b.channels[0][j]);
+    for (int j = 0; j < 2; ++j) EXPECT_FLOAT_EQ(a.channels[1][j], b.channels[0][j]);
   }
 }
 
