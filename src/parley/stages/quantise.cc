@@ -15,7 +15,7 @@ class Quantise final : public Stage {
   void forward(const Schema& schema, const Broadcast& broadcast, Update& update, Stream noise) const override {
     // One bit of each number is its sign.
     const auto levels = static_cast<float>((std::size_t{1} << (bits_ - 1)) - 1);
-    change_differences(schema, broadcast, update, [&](std::size_t channel, std::span<float> difference) {
+    for_each_difference(schema, broadcast, update, [&](std::size_t channel, std::span<float> difference) {
       float largest = 0.0f;
       for (const float x : difference) largest = std::max(largest, std::abs(x));
       update.encoded_bytes[channel] = sizeof(float) + (difference.size() * bits_ + 7) / 8;
