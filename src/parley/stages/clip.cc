@@ -18,7 +18,7 @@ class Clip final : public Stage {
       for (const float x : difference) squared += double{x} * x;
     });
     const double norm = std::sqrt(squared);
-    if (!(norm > norm_)) return;  // also leaves a norm that is not finite to the check of the update
+    if (!std::isfinite(norm) || norm <= norm_) return;  // what is not finite is for the check of the update
     const auto factor = static_cast<float>(norm_ / norm);
     for_each_difference(schema, broadcast, update, [&](std::size_t, std::span<float> difference) {
       for (float& x : difference) x *= factor;

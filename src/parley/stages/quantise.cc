@@ -22,9 +22,11 @@ class Quantise final : public Stage {
       if (largest == 0.0f || !std::isfinite(largest)) return;
       const float step = largest / levels;
       for (float& x : difference) {
-        const float exact = x / step, below = std::floor(exact);
+        // Where the step underflows nothing is left to send.
+        const float exact = step > 0.0f ? x / step : 0.0f, below = std::floor(exact);
         const bool up = static_cast<float>(noise.uniform()) < exact - below;
-        x = step * (up ? below + 1.0f : below);
+        // The largest number divided by its step may be rounded to just above `levels`, which the bits cannot hold.
+        x = step * std::clamp(up ? below + 1.0f : below, -levels, levels);
       }
     });
   }
