@@ -92,7 +92,7 @@ void add_bench(CLI::App& app) {
   const auto threads = std::make_shared<std::size_t>(0);
   command->add_option("file", *file, "an experiment file; without one, synthetic data of MNIST's shape");
   command->add_option("--set", *assignments, "override a key")->allow_extra_args(false);
-  command->add_option("--threads", *threads, "compare one thread with this many (default: all cores)");
+  add_threads(*command, *threads, "compare one thread with this many (default: all cores)");
   command->callback([=] { bench(*file, *assignments, resolve_threads(*threads)); });
 }
 

@@ -27,7 +27,8 @@ struct ExperimentArguments {
   void add_to(CLI::App& command);
   Config read() const;
 };
-// --threads; 0 means all cores.
+// --threads; 0 means all cores. An unsigned option alone would read -1 as a number beyond every machine.
+void add_threads(CLI::App& command, std::size_t& threads, const std::string& meaning);
 std::size_t resolve_threads(std::size_t asked);
 // Where a command writes when --out is not given: runs/<name of the file>.
 std::filesystem::path default_folder(const std::string& experiment_file);

@@ -1,4 +1,7 @@
 #include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <thread>
@@ -34,6 +37,10 @@ Config ExperimentArguments::read() const {
   return config;
 }
 
+void add_threads(CLI::App& command, std::size_t& threads, const std::string& meaning) {
+  command.add_option("--threads", threads, meaning)->check(CLI::Range(0, 1024));
+}
+
 std::size_t resolve_threads(std::size_t asked) {
   return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
 }
@@ -48,6 +55,13 @@ void interrupted(int) {
   constexpr char message[] = "\ninterrupted; finished rounds are kept, go on with --resume\n";
   (void)!::write(STDERR_FILENO, message, sizeof(message) - 1);
   ::_exit(130);
+}
+
+// A message may quote a name with a line break in it; a log must still show one line.
+void complain(std::string message) {
+  std::ranges::replace_if(
+      message, [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; }, ' ');
+  fmt::print(stderr, "parley: {}\n", message);
 }
 
 int run(int argc, char** argv) {
@@ -70,16 +84,16 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "parley: {}; see parley --help\n", error.what());
+    complain(fmt::format("{}; see parley --help", error.what()));
     return 2;
   } catch (const Error& error) {
-    fmt::print(stderr, "parley: {}\n", error.what());
+    complain(error.what());
     return error.exit_code();
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "parley: out of memory; use fewer --threads, a smaller batch or store.clients = \"disk\"\n");
+    complain("out of memory; use fewer --threads, a smaller batch or store.clients = \"disk\"");
     return 1;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "parley: unexpected error, please report it: {}\n", error.what());
+    complain(fmt::format("unexpected error, please report it: {}", error.what()));
     return 1;
   }
 }
@@ -90,5 +104,6 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGINT, parley::app::interrupted);
   std::signal(SIGTERM, parley::app::interrupted);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes then fails the write, which says what to do
   return parley::app::run(argc, argv);
 }

@@ -18,7 +18,7 @@ struct RunArguments {
   std::size_t threads = 0;
   void add_to(CLI::App& command) {
     command.add_option("--out", out, "folder for the results (default: runs/<name of the file>)");
-    command.add_option("--threads", threads, "worker threads; results do not depend on it (default: all cores)");
+    add_threads(command, threads, "worker threads; results do not depend on it (default: all cores)");
   }
 };
 
@@ -101,7 +101,6 @@ std::string study_table(std::vector<StudyRow> rows) {
 
 // Runs the study, prints the table, writes table.txt and report.html beside the run folders.
 void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::size_t threads, bool best_first) {
-  make_folder(out);
   ProgressBar bar;
   std::size_t failures = 0;
   const StudyHooks hooks{

@@ -195,8 +195,6 @@ Value Config::convert(const std::string& section, const Option& option, const It
   return value;
 }
 
-// Where a relative path leads: from the working folder if there is something there, else from the experiment file's.
-// Absolute, so that the resolved config can be run again from anywhere.
 std::string Config::absolute(const std::string& path) const {
   namespace fs = std::filesystem;
   if (path.empty() || fs::path(path).is_absolute()) return path;

@@ -35,6 +35,10 @@ class Config {
   // Checks the section's keys against `declared` and fills the defaults in.
   Options resolve(const std::string& section, const std::vector<Option>& declared);
 
+  // Where a relative path leads: from the working folder if there is something there, else from the experiment file's.
+  // Absolute, so that the resolved config can be run again from anywhere.
+  std::string absolute(const std::string& path) const;
+
   // "file:line" of a key, or of the whole file.
   std::string where(const std::string& section, const std::string& key) const;
   // An InputError about section.key, with its place in front.
@@ -57,7 +61,6 @@ class Config {
 
   const Item* find(const std::string& section, const std::string& key) const;
   Value convert(const std::string& section, const Option& option, const Item& item) const;
-  std::string absolute(const std::string& path) const;
   void absorb(std::string_view text, const std::string& name, bool from_command_line);
 
   std::string name_;

@@ -36,7 +36,8 @@ class Descriptor {
 
 [[noreturn]] void refuse_write(const fs::path& path, int error) {
   const char* remedy = error == ENOSPC || error == EDQUOT ? "free some space and run again with --resume"
-                                                          : "check the folder and its permissions";
+                       : error == EFBIG ? "raise the limit on file sizes (ulimit -f) and run again with --resume"
+                                        : "check the folder and its permissions";
   fail<RunError>("{}: cannot be written: {}; {}", path.string(), std::strerror(error), remedy);
 }
 

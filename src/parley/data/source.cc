@@ -104,9 +104,13 @@ fs::path DataRoots::find(const fs::path& relative) const {
 std::vector<Option> common_data_options() {
   return {
       {"name", std::string("mnist"), "the data set or file format; `parley list datasets` shows them"},
-      {"root", std::string(),
+      {"root",
+       std::string(),
        "a folder to look in first, before $PARLEY_DATA, ~/.cache/parley and the system's dataset "
-       "folders"},
+       "folders",
+       {},
+       {},
+       true},
       {"normalize",
        std::string("auto"),
        "how values become inputs: unit = bytes / 255, other numbers from their training range to "

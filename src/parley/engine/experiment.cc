@@ -25,7 +25,11 @@ Task task_of(const Dataset& data, const Options& model) {
 Flat initial_weights(Model& model, const Settings& settings) {
   const Layout& layout = model.layout();
   if (const std::string& file = settings.model.text("init"); !file.empty()) {
-    return assemble(read_safetensors(file), layout, "model.init: " + file);
+    try {
+      return assemble(read_safetensors(file), layout, file);
+    } catch (const InputError& error) {
+      fail("model.init: {}", error.what());
+    }
   }
   Flat weights(model.parameters().begin(), model.parameters().end());
   if (!model.pretrained()) {

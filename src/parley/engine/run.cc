@@ -97,13 +97,14 @@ std::string first_difference(const std::string& old_toml, const std::string& new
   }
 }
 
-void check_resumable(const RunFolder& folder, const Settings& settings) {
-  const std::string old_config = identity(folder.config()), new_config = identity(settings.to_toml());
-  if (old_config.empty()) {
-    fail("{}: there is no run to resume; leave --resume away", folder.path().string());
+void check_resumable(const std::filesystem::path& path, const Settings& settings) {
+  // Before there is a RunFolder, which would make the folder that was asked for by mistake.
+  if (!std::filesystem::exists(path / "config.toml")) {
+    fail("{}: there is no run to resume; leave --resume away", path.string());
   }
+  const std::string old_config = identity(read_file(path / "config.toml")), new_config = identity(settings.to_toml());
   if (old_config != new_config) {
-    fail("{}: the run there has other settings ({}); use the same ones, or another --out", folder.path().string(),
+    fail("{}: the run there has other settings ({}); use the same ones, or another --out", path.string(),
          first_difference(old_config, new_config));
   }
 }
@@ -128,6 +129,13 @@ class Runner {
       if (const auto resumed = folder_.resume(federation_.state())) {
         summary.resumed_from = resumed->round;
         earlier_seconds_ = resumed->progress.value("seconds", 0.0);
+      }
+      // config.toml would name a run that is shorter than its model.
+      if (summary.resumed_from > rounds_) {
+        fail(
+            "{}: run.rounds = {}, but the run there has finished {} rounds; ask for as many or more, or use another "
+            "--out",
+            folder_.path().string(), rounds_, summary.resumed_from);
       }
     }
     // Only now, when the checkpoint has proved sound, is anything in the folder changed.
@@ -181,9 +189,9 @@ class Runner {
 
 RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& path,
                           const RunControls& controls) {
+  if (controls.resume) check_resumable(path, experiment.settings);
   RunFolder folder(path, *controls.files);
   Json info = describe(experiment, controls);
-  if (controls.resume) check_resumable(folder, experiment.settings);
   std::optional<Runner> runner;
   try {
     runner.emplace(experiment, folder, controls, info);

@@ -1,6 +1,7 @@
 #include "parley/engine/settings.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "parley/base/errors.h"
@@ -120,12 +121,28 @@ Options resolve_method(Config& config, const Catalogue& catalogue) {
   return chosen;
 }
 
+// data.path and its like are looked for under the data roots first. What is not there but beside the experiment, or in
+// the working folder, is named in full: the resolved config must find it from anywhere.
+void anchor_data_files(Options& data, const Config& config) {
+  const auto there = [](const std::string& path) {
+    return std::filesystem::exists(path) || std::filesystem::exists(path + ".gz");
+  };
+  const DataRoots roots = DataRoots::standard(data.text("root"));
+  for (const char* key : {"path", "test_path", "users", "test_users"}) {
+    if (!data.has(key)) continue;
+    const std::string path = data.text(key);
+    if (path.empty() || !roots.find(path).empty() || !roots.find(path + ".gz").empty()) continue;
+    if (const std::string full = config.absolute(path); there(full)) data.set(key, full);
+  }
+}
+
 }  // namespace
 
 Settings resolve(Config config, const Catalogue& catalogue) {
   Settings settings;
   settings.run = config.resolve("run", run_options());
   settings.data = resolve_chosen(config, "data", common_data_options(), "name", catalogue.datasets);
+  anchor_data_files(settings.data, config);
   settings.partition = resolve_chosen(config, "partition", common_partition_options(), "kind", catalogue.partitions);
   settings.model = resolve_chosen(config, "model", model_options(catalogue), "name", catalogue.models);
   settings.client = resolve_chosen(config, "client", client_options(catalogue), "optimizer", catalogue.optimizers);

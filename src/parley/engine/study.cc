@@ -124,6 +124,10 @@ std::vector<StudyRun> plan_sweep(const Config& config, const Catalogue& catalogu
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Catalogue& catalogue,
                                    const RunControls& controls, const StudyHooks& hooks) {
   DataCache cache;
+  // Hours into a comparison is too late to hear that one of its methods cannot run with these settings.
+  for (const auto& run : runs) {
+    if (!is_finished(run)) build(run.settings, catalogue, cache);
+  }
   std::vector<StudyResult> results;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (hooks.starting) hooks.starting(runs[i], i);

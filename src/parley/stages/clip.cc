@@ -1,6 +1,7 @@
 #include "parley/stages/clip.h"
 
 #include <cmath>
+#include <utility>
 
 #include "parley/stages/difference.h"
 
@@ -13,13 +14,13 @@ class Clip final : public Stage {
 
   void forward(const Schema& schema, const Broadcast& broadcast, Update& update, Stream) const override {
     double squared = 0.0;
-    for_each_difference(schema, broadcast, update, [&](std::size_t, std::span<const float> difference) {
+    for_each_difference(schema, broadcast, std::as_const(update), [&](std::size_t, std::span<const float> difference) {
       for (const float x : difference) squared += double{x} * x;
     });
     const double norm = std::sqrt(squared);
-    if (!(norm > norm_)) return;  // also leaves a norm that is not finite to the check of the update
+    if (!std::isfinite(norm) || norm <= norm_) return;  // what is not finite is for the check of the update
     const auto factor = static_cast<float>(norm_ / norm);
-    change_differences(schema, broadcast, update, [&](std::size_t, std::span<float> difference) {
+    for_each_difference(schema, broadcast, update, [&](std::size_t, std::span<float> difference) {
       for (float& x : difference) x *= factor;
     });
   }

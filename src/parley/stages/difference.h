@@ -2,46 +2,34 @@
 #pragma once
 
 #include <span>
+#include <type_traits>
 
 #include "parley/update/state.h"
 #include "parley/update/update.h"
 
 namespace parley {
 
-// Calls change(channel index, difference) for every channel and writes the changed difference back.
-template <class Change>
-void change_differences(const Schema& schema, const Broadcast& broadcast, Update& update, Change change) {
+// Calls use(channel index, difference) for every channel. The difference of an update that is not const may be changed;
+// it is then written back.
+template <class MaybeConstUpdate, class Use>
+void for_each_difference(const Schema& schema, const Broadcast& broadcast, MaybeConstUpdate& update, Use use) {
+  constexpr bool read_only = std::is_const_v<MaybeConstUpdate>;
+  using Difference = std::span<std::conditional_t<read_only, const float, float>>;
   Flat scratch;
   for (std::size_t c = 0; c < schema.channels.size(); ++c) {
     auto& values = update.channels[c];
     const auto& reference = schema.channels[c].relative_to;
     if (reference.empty()) {
-      change(c, std::span<float>(values));
+      use(c, Difference(values));
       continue;
     }
     const auto base = broadcast.at(reference);
     scratch.resize(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) scratch[i] = values[i] - base[i];
-    change(c, std::span<float>(scratch));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = base[i] + scratch[i];
-  }
-}
-
-// The same, read only.
-template <class Visit>
-void for_each_difference(const Schema& schema, const Broadcast& broadcast, const Update& update, Visit visit) {
-  Flat scratch;
-  for (std::size_t c = 0; c < schema.channels.size(); ++c) {
-    const auto& values = update.channels[c];
-    const auto& reference = schema.channels[c].relative_to;
-    if (reference.empty()) {
-      visit(c, std::span<const float>(values));
-      continue;
+    use(c, Difference(scratch));
+    if constexpr (!read_only) {
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = base[i] + scratch[i];
     }
-    const auto base = broadcast.at(reference);
-    scratch.resize(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) scratch[i] = values[i] - base[i];
-    visit(c, std::span<const float>(scratch));
   }
 }
 

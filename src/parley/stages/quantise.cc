@@ -15,16 +15,18 @@ class Quantise final : public Stage {
   void forward(const Schema& schema, const Broadcast& broadcast, Update& update, Stream noise) const override {
     // One bit of each number is its sign.
     const auto levels = static_cast<float>((std::size_t{1} << (bits_ - 1)) - 1);
-    change_differences(schema, broadcast, update, [&](std::size_t channel, std::span<float> difference) {
+    for_each_difference(schema, broadcast, update, [&](std::size_t channel, std::span<float> difference) {
       float largest = 0.0f;
       for (const float x : difference) largest = std::max(largest, std::abs(x));
       update.encoded_bytes[channel] = sizeof(float) + (difference.size() * bits_ + 7) / 8;
       if (largest == 0.0f || !std::isfinite(largest)) return;
       const float step = largest / levels;
       for (float& x : difference) {
-        const float exact = x / step, below = std::floor(exact);
+        // Where the step underflows nothing is left to send.
+        const float exact = step > 0.0f ? x / step : 0.0f, below = std::floor(exact);
         const bool up = static_cast<float>(noise.uniform()) < exact - below;
-        x = step * (up ? below + 1.0f : below);
+        // The largest number divided by its step may be rounded to just above `levels`, which the bits cannot hold.
+        x = step * std::clamp(up ? below + 1.0f : below, -levels, levels);
       }
     });
   }

@@ -91,6 +91,8 @@ Partition from_file(const Dataset& data, const Options& options, Stream&) {
   json root;
   try {
     root = json::parse(read_file(path));
+  } catch (const InputError& error) {
+    fail("partition.path: {}", error.what());
   } catch (const json::exception& error) {
     fail("{}: not valid JSON: {}", path, error.what());
   }

@@ -1,0 +1,199 @@
+// What each stage does to an update, channel by channel.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "parley/base/errors.h"
+#include "parley/stages/stage.h"
+
+namespace parley {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::unique_ptr<Stage> make(const std::string& name, const std::string& key, Value value) {
+  const StageRegistry registry = stages();
+  Options options("stages", registry.at(name).about.options);
+  options.set(key, std::move(value));
+  return registry.at(name).make(options);
+}
+std::unique_ptr<Stage> clip(double norm) {
+  return make("clip", "clip_norm", norm);
+}
+std::unique_ptr<Stage> quantise(std::int64_t bits) {
+  return make("quantise", "quantise_bits", bits);
+}
+
+// A round whose weights travel as themselves ("theta", relative to the broadcast) beside a plain difference ("delta").
+class Stages : public testing::Test {
+ protected:
+  Stages() {
+    const auto layout = std::make_shared<const Layout>(
+        std::vector<LayoutEntry>{{.name = "w", .shape = {static_cast<std::int64_t>(theta_.size())}}});
+    state_.add("theta", layout, true, theta_);
+  }
+
+  static Schema both(std::size_t theta, std::size_t delta) {
+    return {.channels = {{"theta", theta, Weighting::by_weight, "theta"}, {"delta", delta, Weighting::plain}}};
+  }
+  static Schema alone(std::size_t size) { return {.channels = {{"delta", size, Weighting::plain}}}; }
+
+  static Update update(const Schema& schema, const std::vector<Flat>& channels) {
+    Update result;
+    result.shape(schema);
+    result.weight = 1.0;
+    result.channels = channels;
+    return result;
+  }
+  Update staged(const Stage& stage, const Schema& schema, const std::vector<Flat>& channels, std::uint64_t seed = 1) {
+    Update result = update(schema, channels);
+    stage.forward(schema, Broadcast(state_), result, Stream(seed, "stage 0"));
+    return result;
+  }
+  double norm(const Update& changed) const {
+    double squared = 0.0;
+    for (std::size_t i = 0; i < theta_.size(); ++i)
+      squared += std::pow(double{changed.channels[0][i]} - theta_[i], 2.0);
+    for (const float x : changed.channels[1]) squared += double{x} * x;
+    return std::sqrt(squared);
+  }
+
+  const Flat theta_{1.0f, -2.0f, 0.5f};
+  State state_;
+};
+
+TEST_F(Stages, ClipBoundsAllChannelsTogether) {
+  const Schema schema = both(3, 2);
+  // The differences are (3, 0, 0) and (0, 4): of norm 5, although neither channel reaches it.
+  const std::vector<Flat> channels{{4.0f, -2.0f, 0.5f}, {0.0f, 4.0f}};
+  const Update half = staged(*clip(2.5), schema, channels);
+  EXPECT_FLOAT_EQ(half.channels[0][0], 1.0f + 1.5f);
+  EXPECT_EQ(half.channels[0][1], -2.0f);
+  EXPECT_FLOAT_EQ(half.channels[1][1], 2.0f);
+  for (const double bound : {4.9999, 1.0, 0.3, 1e-3}) {
+    EXPECT_NEAR(norm(staged(*clip(bound), schema, channels)), bound, 1e-6) << bound;
+  }
+  EXPECT_EQ(staged(*clip(5.0), schema, channels).channels, channels);
+}
+
+TEST_F(Stages, ClipLeavesWhatIsSmallEnoughBitForBit) {
+  const Schema schema = both(3, 2);
+  const std::vector<Flat> channels{{1.1f, -2.03f, 0.507f}, {1e-30f, -0.01f}};
+  EXPECT_EQ(staged(*clip(1.0), schema, channels).channels, channels);
+}
+
+TEST_F(Stages, ClipMeasuresFromTheBroadcastNotFromZero) {
+  const Schema schema = both(3, 1);
+  EXPECT_EQ(staged(*clip(0.1), schema, {theta_, {0.0f}}).channels[0], theta_);  // |theta| is far above the bound
+}
+
+TEST_F(Stages, WhatIsNotFiniteIsLeftForTheCheck) {
+  const Schema schema = both(3, 2);
+  for (const float bad : {kNan, kInfinity, -kInfinity}) {
+    for (const auto* stage : {"clip", "quantise"}) {
+      const auto one = stages().at(stage).make(Options("stages", stages().at(stage).about.options));
+      const Update result = staged(*one, schema, {{1.0f, -2.0f, 0.5f}, {9.0f, bad}});
+      EXPECT_THROW(Sum::check(schema, result), RefusedUpdate) << stage << " hid " << bad;
+    }
+  }
+}
+
+TEST_F(Stages, QuantiseCountsItsBytesExactly) {
+  for (const std::int64_t bits : {2, 3, 8, 13, 16}) {
+    const Schema schema = both(3, 2);
+    const Update result = staged(*quantise(bits), schema, {theta_, {1.0f, 2.0f}});
+    const auto packed = [&](std::int64_t n) { return static_cast<std::size_t>(4 + (n * bits + 7) / 8); };
+    EXPECT_EQ(result.encoded_bytes, (std::vector<std::size_t>{packed(3), packed(2)})) << bits;
+    EXPECT_EQ(result.wire_bytes(), packed(3) + packed(2) + 8) << bits;
+  }
+}
+
+// A number of `bits` bits, one of them the sign, is one of 2·levels + 1 values.
+TEST_F(Stages, QuantisedValuesLieOnTheGridAndNeverBeyondIt) {
+  for (const std::int64_t bits : {2, 5, 8, 16}) {
+    const auto levels = static_cast<double>((1 << (bits - 1)) - 1);
+    Stream draws(3, "values");
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+      Flat values(40);
+      float largest = 0.0f;
+      for (float& x : values) {
+        x = static_cast<float>(draws.normal());
+        largest = std::max(largest, std::abs(x));
+      }
+      const Update result = staged(*quantise(bits), alone(40), {values}, seed);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double place = result.channels[0][i] / (largest / levels);
+        EXPECT_NEAR(place, std::round(place), 1e-2) << bits;
+        EXPECT_LE(std::abs(std::round(place)), levels) << bits << " bits cannot hold it";
+        EXPECT_LE(std::abs(result.channels[0][i] - values[i]), 1.001 * largest / levels);
+      }
+    }
+  }
+}
+
+// largest / (largest / levels) is not always `levels` in floats; where it lies above, that is no reason to go further
+// up.
+TEST_F(Stages, TheLargestNumberNeverLeavesTheGrid) {
+  const auto stage = quantise(16);
+  float largest = 1.0f;
+  while (largest / (largest / 32767.0f) <= 32767.0f && largest < 2.0f) largest = std::nextafter(largest, 2.0f);
+  ASSERT_LT(largest, 2.0f);
+  for (std::uint64_t seed = 0; seed < 5000; ++seed) {
+    ASSERT_NEAR(staged(*stage, alone(1), {{largest}}, seed).channels[0][0], largest, 1e-6) << largest;
+  }
+}
+
+TEST_F(Stages, QuantiseIsUnbiased) {
+  const Flat values{0.9f, -0.35f, 0.02f, 1.0f, 0.0f, -0.77f};
+  constexpr int kDraws = 20000;
+  std::vector<double> mean(values.size(), 0.0);
+  const auto stage = quantise(3);  // steps of 1/3
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const Update result = staged(*stage, alone(values.size()), {values}, static_cast<std::uint64_t>(draw));
+    for (std::size_t i = 0; i < values.size(); ++i) mean[i] += double{result.channels[0][i]} / kDraws;
+  }
+  // The deviation of one draw is at most half a step; five deviations of the mean.
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(mean[i], values[i], 5.0 * (0.5 / 3.0) / std::sqrt(kDraws));
+}
+
+TEST_F(Stages, SixteenBitsAreNearlyExact) {
+  const Schema schema = both(3, 2);
+  const std::vector<Flat> channels{{1.25f, -2.5f, 0.625f}, {1.0f, -0.3f}};
+  const Update result = staged(*quantise(16), schema, channels);
+  for (std::size_t c = 0; c < 2; ++c) {
+    for (std::size_t i = 0; i < channels[c].size(); ++i) EXPECT_NEAR(result.channels[c][i], channels[c][i], 4e-5);
+  }
+}
+
+TEST_F(Stages, QuantiseIsDecidedByItsStream) {
+  Flat values(50);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  const auto once = staged(*quantise(4), alone(50), {values}, 1).channels;
+  EXPECT_EQ(once, staged(*quantise(4), alone(50), {values}, 1).channels);
+  EXPECT_NE(once, staged(*quantise(4), alone(50), {values}, 2).channels);
+}
+
+TEST_F(Stages, QuantiseWorksOnTheDifferenceFromTheBroadcast) {
+  const Schema schema = both(3, 1);
+  // One number moved: the others must stay on the broadcast exactly, which a grid around zero could not do.
+  const Update result = staged(*quantise(2), schema, {{1.001f, -2.0f, 0.5f}, {0.0f}});
+  EXPECT_EQ(result.channels[0][1], -2.0f);
+  EXPECT_EQ(result.channels[0][2], 0.5f);
+  EXPECT_NEAR(result.channels[0][0], 1.001f, 1e-6);
+}
+
+TEST_F(Stages, NothingLearnedStaysNothing) {
+  const Schema schema = both(3, 2);
+  const std::vector<Flat> channels{theta_, {0.0f, 0.0f}};
+  EXPECT_EQ(staged(*quantise(8), schema, channels).channels, channels);
+  EXPECT_EQ(staged(*clip(1.0), schema, channels).channels, channels);
+  // So small that a step of the grid is no number: rounded away, not refused.
+  const float tiny = std::numeric_limits<float>::denorm_min();
+  EXPECT_NO_THROW(Sum::check(schema, staged(*quantise(8), schema, {theta_, {tiny, -tiny}})));
+}
+
+}  // namespace
+}  // namespace parley
