@@ -30,7 +30,7 @@ void show(const ExperimentArguments& arguments, std::size_t limit) {
   print_summary(federated, settings);
   std::vector<std::string> header{"client", "examples"};
   for (std::size_t c = 0; c < train.classes; ++c) {
-    header.push_back(c < train.class_names.size() ? train.class_names[c].substr(0, 9) : std::to_string(c));
+    header.push_back(c < train.class_names.size() ? train.class_names[c] : std::to_string(c));
   }
   Table table(header);
   const auto histogram = train.classes > 0 ? label_histogram(train, federated.partition)
@@ -45,7 +45,15 @@ void show(const ExperimentArguments& arguments, std::size_t limit) {
   if (shown < histogram.size()) fmt::print("… {} more; --clients 0 shows all\n", histogram.size() - shown);
 }
 
+// Before anything is said about fetching it.
+void require_remote(const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& dataset : remote_datasets()) known.push_back(dataset.name);
+  if (std::ranges::find(known, name) == known.end()) fail("{}", unknown_name("data set to fetch", name, known));
+}
+
 void get(const std::string& name, const std::string& to, const std::string& from) {
+  require_remote(name);
   const std::filesystem::path destination =
       to.empty() ? DataRoots::standard("").folders.at(0) : std::filesystem::path(to);
   fmt::print("fetching {} into {}\n", name, destination.string());

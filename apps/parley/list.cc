@@ -54,10 +54,10 @@ void list(const std::string& wanted) {
   std::vector<std::string> names;
   for (const auto& one : kinds()) {
     names.push_back(one.plural);
-    if (wanted.empty() || wanted == one.plural) list_kind(one);
+    if (wanted.empty() || wanted == one.plural || wanted + "s" == one.plural) list_kind(one);
   }
-  if (!wanted.empty() && std::ranges::find(names, wanted) == names.end())
-    fail("{}", unknown_name("kind", wanted, names));
+  const auto known = [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); };
+  if (!wanted.empty() && !known(wanted) && !known(wanted + "s")) fail("{}", unknown_name("kind", wanted, names));
   if (wanted.empty()) fmt::print("parley describe NAME shows the options of one of them.\n");
 }
 
@@ -101,7 +101,10 @@ void describe(const std::string& name) {
     found = true;
     describe_section(section);
   }
-  if (!found) fail("{}", unknown_name("name", name, names));
+  if (found) return;
+  const std::string near = nearest(name, names);
+  fail("nothing is called '{}'{}; parley list shows all names", name,
+       near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
 }
 
 std::string escape_cell(std::string text) {

@@ -64,6 +64,14 @@ void complain(std::string message) {
   fmt::print(stderr, "parley: {}\n", message);
 }
 
+// CLI11 only says that a command is missing.
+void require_known_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> known;
+  for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
+  if (std::ranges::find(known, argv[1]) == known.end()) fail("{}", unknown_name("command", argv[1], known));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Parley: federated learning in which a model travels with its uncertainty.");
   app.set_version_flag("--version", std::string("parley ") + kVersion);
@@ -77,6 +85,7 @@ int run(int argc, char** argv) {
   add_report(app);
   add_bench(app);
   try {
+    require_known_command(app, argc, argv);
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::CallForHelp& help) {

@@ -5,6 +5,9 @@
 #include "parley/base/errors.h"
 #include "parley/engine/study.h"
 #include "parley/store/report.h"
+#ifdef PARLEY_TORCH
+#include "parley/model/torch/torch_models.h"
+#endif
 #include "terminal.h"
 
 namespace parley::app {
@@ -26,6 +29,11 @@ bool holds_run(const fs::path& folder) {
   return fs::exists(folder / "run.json");
 }
 
+// By a run, or by a comparison or sweep of the same file.
+bool is_taken(const fs::path& folder) {
+  return fs::exists(folder) && !fs::is_empty(folder);
+}
+
 // Without --out: runs/NAME, or runs/NAME-2, -3, … so that no earlier result is overwritten; to resume, the last of
 // them.
 fs::path pick_folder(const std::string& file, bool resume) {
@@ -33,8 +41,8 @@ fs::path pick_folder(const std::string& file, bool resume) {
   fs::path last = base;
   for (int n = 2;; ++n) {
     const fs::path next = n == 2 ? base : fs::path(fmt::format("{}-{}", base.string(), n - 1));
-    if (!holds_run(next)) return resume ? last : next;
-    last = next;
+    if (!is_taken(next)) return resume ? last : next;
+    if (holds_run(next)) last = next;
   }
 }
 
@@ -44,6 +52,9 @@ void write_report(const fs::path& folder) {
 }
 
 void describe(const Experiment& experiment, std::size_t threads) {
+#ifdef PARLEY_TORCH
+  if (const std::string warning = torch_blas_warning(); !warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
+#endif
   const Dataset& train = *experiment.federated.data.train;
   fmt::print("{}: {} train + {} test examples, {}\n", train.name, train.size(), experiment.federated.data.test->size(),
              experiment.describe_partition());
@@ -58,6 +69,7 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
     fail("{}: holds a run already; go on with --resume, replace it with --overwrite, or choose another --out",
          folder.string());
   }
+  require_writable(folder);
   DataCache cache;
   const Experiment experiment = build(settings, catalogue(), cache);
   const std::size_t threads = resolve_threads(where.threads);
@@ -68,7 +80,9 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   bar.clear();
   write_report(folder);
   const Json& last = summary.metrics.back();
-  fmt::print("done: {} rounds in {}", summary.metrics.size(), duration_text(summary.seconds));
+  if (summary.resumed_from == summary.metrics.size()) fmt::print("nothing was left to do; raise run.rounds to go on\n");
+  fmt::print("done: {} round{} in {}", summary.metrics.size(), summary.metrics.size() == 1 ? "" : "s",
+             duration_text(summary.seconds));
   if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));
   fmt::print(", test loss {:.4f}\n", last.value("test_loss", 0.0));
   fmt::print("results in {}: model.safetensors, metrics.jsonl, config.toml, report.html\n", folder.string());
@@ -151,7 +165,7 @@ void add_run(CLI::App& app) {
   arguments->add_to(*command);
   where->add_to(*command);
   auto* resume_flag = command->add_flag("--resume", *resume, "go on from the last finished round");
-  command->add_flag("--overwrite", *overwrite, "replace the run in --out")->excludes(resume_flag);
+  command->add_flag("--overwrite", *overwrite, "replace the run that --out holds")->excludes(resume_flag);
   command->callback([=] { run_one(*arguments, *where, *resume, *overwrite); });
 }
 

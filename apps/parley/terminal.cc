@@ -29,7 +29,7 @@ std::string headline(const Json& metrics) {
   std::string text;
   if (metrics.contains("test_accuracy"))
     text += fmt::format("test {}  ", percent(metrics["test_accuracy"].get<double>()));
-  if (metrics.contains("test_loss")) text += fmt::format("loss {:.4f}  ", metrics["test_loss"].get<double>());
+  if (metrics.contains("test_loss")) text += fmt::format("loss {:.4g}  ", metrics["test_loss"].get<double>());
   if (metrics.contains("refused")) text += fmt::format("refused {}  ", metrics["refused"].size());
   return text;
 }
@@ -139,7 +139,7 @@ void ProgressBar::round_done(const Json& metrics) {
   if (is_terminal()) {
     draw(1, 1);
   } else {
-    fmt::print("{}  round {}/{}  {}train {:.4f}  {:.1f} s\n", title_, round_, rounds_, last_,
+    fmt::print("{}  round {}/{}  {}train {:.4g}  {:.1f} s\n", title_, round_, rounds_, last_,
                metrics.value("train_loss", 0.0), metrics.value("seconds", 0.0));
     std::fflush(stdout);
   }

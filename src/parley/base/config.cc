@@ -168,7 +168,7 @@ std::vector<std::string> Config::keys(const std::string& section) const {
 std::string Config::where(const std::string& section, const std::string& key) const {
   const Item* item = find(section, key);
   if (item == nullptr) return name_;
-  return item->line > 0 ? fmt::format("{}:{}", name_, item->line) : "--set";
+  return item->line > 0 ? fmt::format("{}:{}", name_, item->line) : "command line";
 }
 
 void Config::refuse(const std::string& section, const std::string& key, const std::string& why) const {
@@ -238,7 +238,7 @@ Options Config::resolve(const std::string& section, const std::vector<Option>& d
   return options;
 }
 
-void Config::refuse_unknown() const {
+void Config::refuse_unknown(const Hint& hint) const {
   std::vector<std::string> known_sections;
   for (const auto& [section, keys] : declared_) known_sections.push_back(section);
   for (const auto& [section, items] : sections_) {
@@ -249,6 +249,7 @@ void Config::refuse_unknown() const {
       }
       const auto& keys = declared->second;
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+        if (const std::string better = hint ? hint(section, key) : ""; !better.empty()) refuse(section, key, better);
         fail("{}: {}", where(section, key), unknown_name("key", section + "." + key, [&] {
                std::vector<std::string> full;
                for (const auto& k : keys) full.push_back(section + "." + k);

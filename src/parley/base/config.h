@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,7 +46,9 @@ class Config {
   [[noreturn]] void refuse(const std::string& section, const std::string& key, const std::string& why) const;
 
   // Every key must have been declared by some resolve(); otherwise the nearest declared one is suggested.
-  void refuse_unknown() const;
+  // `hint(section, key)` may know better than the nearest name ("an option of …"); "" when it does not.
+  using Hint = std::function<std::string(const std::string& section, const std::string& key)>;
+  void refuse_unknown(const Hint& hint = {}) const;
   // Drops a whole section (nested ones too); for parts of the file that another command reads.
   void drop(const std::string& section);
   // Drops the section's own keys, but no nested section.

@@ -112,6 +112,15 @@ std::string read_file(const fs::path& path) {
   return text;
 }
 
+void require_writable(const fs::path& folder) {
+  fs::path existing = fs::absolute(folder).lexically_normal();
+  while (!fs::exists(existing) && existing.has_relative_path()) existing = existing.parent_path();
+  if (!fs::is_directory(existing) || ::access(existing.c_str(), W_OK | X_OK) != 0) {
+    fail("{}: the folder cannot be made or written to: {} is {}; choose another", folder.string(), existing.string(),
+         fs::is_directory(existing) ? "read-only" : "no folder");
+  }
+}
+
 void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);

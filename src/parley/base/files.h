@@ -46,5 +46,7 @@ class LimitedFiles : public Files {
 std::string read_file(const std::filesystem::path& path);
 // Creates the folder and its parents and checks that it can be written to. Throws InputError.
 void make_folder(const std::filesystem::path& path);
+// Whether make_folder will succeed, as far as can be seen without making anything. Throws InputError.
+void require_writable(const std::filesystem::path& folder);
 
 }  // namespace parley

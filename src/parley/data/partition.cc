@@ -42,18 +42,18 @@ void add_label_skews(PartitionRegistry& registry) {
   registry.add({"single_class",
                 "Client k has rows of one class only, k mod C; with fewer clients than classes "
                 "some classes are left out.",
-                "seed 002, ch. 4 (full-non-iid)",
+                "",
                 {}},
                deal::single_class);
   registry.add({"mixed_class",
                 "Mostly one class a client, the rest drawn from all classes.",
-                "seed 002, ch. 4",
+                "",
                 {{"fraction", 0.99, "part of a client's rows that is of its own class", between(0, 1)}}},
                deal::mixed_class);
   registry.add({"eta_skew",
                 "Equal sizes; client k has its class k mod C with mass eta, the rest by clipped "
                 "|N(0.5, 1)| weights.",
-                "seed 001 (METHODS.md §2)",
+                "FeDEC's setting",
                 {{"eta", 0.8, "mass of the dominant class", between(0, 1)}}},
                deal::eta_skew);
 }
@@ -103,7 +103,7 @@ PartitionRegistry partitions() {
 std::vector<Option> common_partition_options() {
   return {
       {"kind", std::string("iid"), "how rows are dealt to clients; `parley list partitions` shows the kinds"},
-      {"clients", std::int64_t{10}, "number of clients; 0 = all users (by_user only)", between(0, 1e7)},
+      {"clients", std::int64_t{0}, "number of clients; 0: every user of by_user, otherwise 10", between(0, 1e7)},
       {"seed", std::int64_t{-1}, "seed of the deal; -1 = run.seed", at_least(-1)},
   };
 }

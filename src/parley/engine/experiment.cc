@@ -39,6 +39,19 @@ Flat initial_weights(Model& model, const Settings& settings) {
   return weights;
 }
 
+// "dirichlet alpha=0.01, 10 clients": the kind, its first option, and what differs from the defaults.
+std::string describe(const PartitionRegistry::Entry& entry, const Options& options, const Partition& partition) {
+  std::string text = entry.about.name;
+  for (const auto& option : entry.about.options) {
+    const Value& value = options.values().find(option.key)->second;
+    const bool chosen = value != option.fallback || &option == &entry.about.options.front();
+    if (!option.is_path && chosen) text += fmt::format(" {}={}", option.key, to_toml(value));
+  }
+  const auto empty = std::ranges::count_if(partition.clients, [](const auto& rows) { return rows.empty(); });
+  return fmt::format("{}, {} clients{}", text, partition.clients.size(),
+                     empty > 0 ? fmt::format(" ({} without data)", empty) : "");
+}
+
 }  // namespace
 
 TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
@@ -69,6 +82,8 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   experiment.task = task_of(train, settings.model);
   experiment.make_model =
       choose_backend(catalogue.models.at(settings.model.text("name")), settings.model.text("backend"));
+  experiment.partition_text = describe(catalogue.partitions.at(settings.partition.text("kind")), settings.partition,
+                                       experiment.federated.partition);
   const auto model = experiment.new_model();
   experiment.layout = std::make_shared<const Layout>(model->layout());
   experiment.initial = initial_weights(*model, settings);
@@ -81,6 +96,11 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   experiment.server_step = catalogue.server_steps.at(settings.server.text("step")).make(settings.server);
   for (const auto& name : settings.stages.texts("use")) {
     experiment.stages.push_back(catalogue.stages.at(name).make(settings.stages));
+  }
+  const auto& channels = experiment.method->schema().channels;
+  if (!experiment.stages.empty() && std::ranges::all_of(channels, [](const auto& c) { return c.statistic; })) {
+    fail("stages.use: with these settings {} sends no weights or gradients that a stage could work on",
+         settings.method.text("name"));
   }
   experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;
   return experiment;
@@ -96,16 +116,6 @@ std::string Experiment::describe_model() const {
   }
   const bool dense = std::ranges::all_of(layout->entries(), [](const auto& e) { return e.shape.size() <= 2; });
   return dense && !widths.empty() ? fmt::format("{} {}", name, fmt::join(widths, "-")) : name;
-}
-
-std::string Experiment::describe_partition() const {
-  const Options& partition = settings.partition;
-  std::string text = partition.text("kind");
-  for (const auto& [key, value] : partition.values()) {
-    if (key != "kind" && key != "clients" && key != "seed" && key != "min_size")
-      text += fmt::format(" {}={}", key, to_toml(value));
-  }
-  return fmt::format("{}, {} clients", text, clients());
 }
 
 }  // namespace parley

@@ -46,7 +46,8 @@ struct Experiment {
   std::size_t clients() const { return federated.partition.clients.size(); }
   // Short texts for people: "mlp 784-500-300-10", "dirichlet alpha=0.01, 10 clients".
   std::string describe_model() const;
-  std::string describe_partition() const;
+  std::string describe_partition() const { return partition_text; }
+  std::string partition_text;
 };
 
 // Validates everything that can be known before the first round. Throws InputError.

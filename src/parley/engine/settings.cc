@@ -1,8 +1,9 @@
 #include "parley/engine/settings.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "parley/base/errors.h"
 
@@ -136,6 +137,32 @@ void anchor_data_files(Options& data, const Config& config) {
   }
 }
 
+// "an option of dirichlet, dirichlet_client; partition.kind is iid": for a key that another choice would know.
+template <class Make>
+std::string owners(const Registry<Make>& registry, const Options& section, const std::string& chooser,
+                   const std::string& key) {
+  std::vector<std::string> names;
+  for (const auto& entry : registry.entries()) {
+    if (std::ranges::any_of(entry.about.options, [&](const Option& option) { return option.key == key; })) {
+      names.push_back(entry.about.name);
+    }
+  }
+  if (names.empty()) return "";
+  return fmt::format("this is an option of {}; {}.{} is \"{}\"", fmt::join(names, ", "), section.where(), chooser,
+                     section.text(chooser));
+}
+
+std::string belongs_elsewhere(const Settings& settings, const Catalogue& catalogue, const std::string& section,
+                              const std::string& key) {
+  if (section == "data") return owners(catalogue.datasets, settings.data, "name", key);
+  if (section == "partition") return owners(catalogue.partitions, settings.partition, "kind", key);
+  if (section == "model") return owners(catalogue.models, settings.model, "name", key);
+  if (section == "client") return owners(catalogue.optimizers, settings.client, "optimizer", key);
+  if (section == "server") return owners(catalogue.server_steps, settings.server, "step", key);
+  if (section == "method") return owners(catalogue.methods, settings.method, "name", key);
+  return "";
+}
+
 }  // namespace
 
 Settings resolve(Config config, const Catalogue& catalogue) {
@@ -152,7 +179,9 @@ Settings resolve(Config config, const Catalogue& catalogue) {
   settings.evaluate = config.resolve("evaluate", evaluate_options());
   settings.store = config.resolve("store", store_options());
   config.drop("sweep");  // read by `parley sweep`
-  config.refuse_unknown();
+  config.refuse_unknown([&](const std::string& section, const std::string& key) {
+    return belongs_elsewhere(settings, catalogue, section, key);
+  });
   return settings;
 }
 

@@ -9,14 +9,15 @@
 
 namespace parley {
 
-// Calls use(channel index, difference) for every channel. The difference of an update that is not const may be changed;
-// it is then written back.
+// Calls use(channel index, difference) for every channel that holds what was learned. The difference of an update that
+// is not const may be changed; it is then written back.
 template <class MaybeConstUpdate, class Use>
 void for_each_difference(const Schema& schema, const Broadcast& broadcast, MaybeConstUpdate& update, Use use) {
   constexpr bool read_only = std::is_const_v<MaybeConstUpdate>;
   using Difference = std::span<std::conditional_t<read_only, const float, float>>;
   Flat scratch;
   for (std::size_t c = 0; c < schema.channels.size(); ++c) {
+    if (schema.channels[c].statistic) continue;
     auto& values = update.channels[c];
     const auto& reference = schema.channels[c].relative_to;
     if (reference.empty()) {

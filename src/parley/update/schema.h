@@ -25,6 +25,9 @@ struct ChannelSpec {
   std::string times = {};
   // Which numbers are acceptable beside being finite; a precision is positive.
   enum class Bound { any, non_negative, positive } bound = Bound::any;
+  // What was measured, not learned (a precision, a Fisher): stages that clip or quantise what was learned leave it
+  // alone.
+  bool statistic = false;
 };
 
 struct ScalarSpec {

@@ -22,8 +22,8 @@ class FedCurv final : public Method {
   Schema schema() const override {
     const std::size_t size = layout_->size();
     return {.channels = {{"theta", size, Weighting::by_weight, "theta"},
-                         {"fisher", size, Weighting::plain},
-                         {"fisher_theta", size, Weighting::plain}}};
+                         {.name = "fisher", .size = size, .weighting = Weighting::plain, .statistic = true},
+                         {.name = "fisher_theta", .size = size, .weighting = Weighting::plain, .statistic = true}}};
   }
 
   void start(State& state) const override {

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 
+#include "parley/base/errors.h"
+
 namespace parley {
 namespace {
 
 class FedSgd final : public Method {
  public:
-  explicit FedSgd(const MethodContext& context) : layout_(context.layout), local_(context.client) {}
+  explicit FedSgd(const MethodContext& context)
+      : layout_(context.layout), local_(context.client), decay_(context.client.real("weight_decay")) {
+    if (const std::string& optimizer = context.client.text("optimizer"); optimizer != "sgd") {
+      fail("client.optimizer = \"{}\": fedsgd's clients send a gradient and take no steps; use server.step", optimizer);
+    }
+  }
 
   // Running statistics are not in the gradient, so their new values travel behind it, as in fedavg.
   Schema schema() const override { return {.channels = {{"gradient", layout_->size()}}}; }
@@ -27,13 +34,14 @@ class FedSgd final : public Method {
     const auto target = task.sum.edit("gradient");
     const auto theta = task.state.at("theta");
     const double lr = local_.lr_in(task.round);
-    for (std::size_t i = 0; i < layout_->trainable(); ++i) target[i] = theta[i] - lr * target[i];
+    for (std::size_t i = 0; i < layout_->trainable(); ++i) target[i] = theta[i] - lr * (target[i] + decay_ * theta[i]);
     task.move_theta(target);
   }
 
  private:
   std::shared_ptr<const Layout> layout_;
   LocalOptions local_;
+  double decay_;
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ struct FolaOptions {
          {},
          {"diag", "input"}},
         {"ridge", 1e-3, "curvature = input: precision in every direction, towards the plain average", above(0.0)},
-        {"prior_every", std::int64_t{20}, "curvature = input: steps between implicit steps of the prior", at_least(1)},
+        {"prior_every", std::int64_t{5}, "curvature = input: steps between implicit steps of the prior", at_least(1)},
         {"lambda", 0.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
         {"gamma", 0.0, "floor added to the global precision", at_least(0.0)},
         {"epsilon", 1e-10, "precision that a client has of what it never saw", above(0.0)},
@@ -80,11 +80,12 @@ class Fola final : public Method {
     const std::size_t size = layout_->size();
     if (options_.mixture) {
       return {.channels = {{"theta", size, Weighting::by_weight, "theta"},
-                           {"second_moment", size, Weighting::by_weight, "", "", non_negative}}};
+                           {"second_moment", size, Weighting::by_weight, "", "", non_negative, true}}};
     }
     // The Gaussian product: weights are summed times their precision, and their mean is taken over it.
-    return {.channels = {{kPrecision, size, Weighting::by_weight, "", "", options_.shrink ? non_negative : positive},
-                         {"theta", size, Weighting::by_weight, "theta", kPrecision}}};
+    return {
+        .channels = {{kPrecision, size, Weighting::by_weight, "", "", options_.shrink ? non_negative : positive, true},
+                     {"theta", size, Weighting::by_weight, "theta", kPrecision}}};
   }
 
   void start(State& state) const override {
@@ -106,7 +107,7 @@ class Fola final : public Method {
     // What is measured, not trained, is averaged: everyone is equally sure of it.
     std::fill(precision.begin() + static_cast<std::ptrdiff_t>(fisher.size()), precision.end(), 1.0f);
     update.encoded_bytes[options_.mixture ? 1 : 0] = compress_precision(*layout_, options_.compress, precision);
-    finish(task.model.parameters(), update);
+    finish(task.model.parameters(), centre, update);
   }
 
   void server(ServerTask& task) const override {
@@ -129,13 +130,15 @@ class Fola final : public Method {
   }
 
   // From precision and weights to the channels that are summed.
-  void finish(std::span<const float> theta, Update& update) const {
+  void finish(std::span<const float> theta, std::span<const float> centre, Update& update) const {
     const auto epsilon = static_cast<float>(options_.epsilon);
     if (options_.mixture) {
       std::ranges::copy(theta, update.channels[0].begin());
       for (std::size_t i = 0; i < theta.size(); ++i) {
         float& x = update.channels[1][i];
-        x = 1.0f / (x + epsilon) + theta[i] * theta[i];  // Σ_n + μ_n², Eq. 6
+        // Σ_n + μ_n² of Eq. 6, about the broadcast weights: about zero, a small Σ_n would drown in the rounding of
+        // μ_n².
+        x = 1.0f / (x + epsilon) + (theta[i] - centre[i]) * (theta[i] - centre[i]);
       }
       return;
     }
@@ -161,9 +164,10 @@ class Fola final : public Method {
 
   void serve_mixture(ServerTask& task) const {
     const auto mean = task.sum.take_mean("theta"), second = task.sum.take_mean("second_moment");
-    const auto state = task.state.at(kPrecision);
+    const auto state = task.state.at(kPrecision), centre = task.state.at("theta");
     for (std::size_t i = 0; i < state.size(); ++i) {
-      const double variance = std::max(second[i] - mean[i] * mean[i], options_.epsilon);  // Eq. 6
+      const double shift = mean[i] - centre[i];
+      const double variance = std::max(second[i] - shift * shift, options_.epsilon);  // Eq. 6
       state[i] = static_cast<float>(1.0 / variance + options_.gamma);
     }
     task.move_theta(mean);

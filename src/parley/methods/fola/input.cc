@@ -62,7 +62,10 @@ class InputFola final : public Method {
   }
 
   // `moments` has W(A + ρI) in the places of a layer's weights and bias, and θ itself everywhere else.
-  Schema schema() const override { return {.channels = {{"moments", layout_->size()}, {kGram, gram_layout_->size()}}}; }
+  Schema schema() const override {
+    return {.channels = {{.name = "moments", .size = layout_->size(), .statistic = true},
+                         {.name = kGram, .size = gram_layout_->size(), .statistic = true}}};
+  }
 
   void start(State& state) const override {
     state.add(kGram, gram_layout_, lambda_ > 0.0, Flat(gram_layout_->size(), 0.0f));

@@ -1,0 +1,108 @@
+#include "parley/gauss/matrix_product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "parley/base/random.h"
+
+namespace parley {
+namespace {
+
+using Doubles = std::vector<double>;
+
+// Σ x xᵀ over rows, full and packed.
+std::vector<float> gram(const std::vector<std::vector<float>>& rows) {
+  const std::size_t d = rows[0].size();
+  std::vector<float> full(d * d, 0.0f);
+  for (const auto& x : rows) {
+    for (std::size_t i = 0; i < d; ++i) {
+      for (std::size_t j = 0; j < d; ++j) full[i * d + j] += x[i] * x[j];
+    }
+  }
+  return full;
+}
+
+std::vector<std::vector<float>> random_rows(Stream& stream, std::size_t n, std::size_t d) {
+  std::vector<std::vector<float>> rows(n, std::vector<float>(d));
+  for (auto& row : rows) {
+    for (auto& x : row) x = static_cast<float>(stream.normal());
+  }
+  return rows;
+}
+
+std::vector<float> packed(const std::vector<float>& full, std::size_t d, float ridge = 0.0f) {
+  std::vector<float> result(packed_size(d));
+  pack_symmetric(full, d, 1.0f, ridge, result);
+  return result;
+}
+
+// Least squares W of y = W x by the normal equations: W = (Σ y xᵀ)(Σ x xᵀ)⁻¹.
+Doubles least_squares(const std::vector<std::vector<float>>& x, const std::vector<std::vector<float>>& y) {
+  const std::size_t d = x[0].size(), out = y[0].size();
+  Doubles cross(out * d, 0.0);
+  for (std::size_t r = 0; r < x.size(); ++r) {
+    for (std::size_t i = 0; i < out; ++i) {
+      for (std::size_t j = 0; j < d; ++j) cross[i * d + j] += double{y[r][i]} * x[r][j];
+    }
+  }
+  const auto a = packed(gram(x), d);
+  EXPECT_TRUE(solve_mean(Doubles(a.begin(), a.end()), d, out, cross));
+  return cross;
+}
+
+// METHODS.md §1: for linear regression clients the product is the pooled least-squares solution exactly.
+TEST(MatrixProduct, LinearRegressionClientsGiveThePooledSolution) {
+  Stream stream(1, "regression");
+  constexpr std::size_t d = 5, out = 3;
+  std::vector<std::vector<float>> all_x, all_y;
+  Doubles sum_gram(packed_size(d), 0.0), sum_moments(out * d, 0.0);
+  for (const std::size_t n : {8, 20, 11}) {
+    const auto x = random_rows(stream, n, d), y = random_rows(stream, n, out);
+    const Doubles own = least_squares(x, y);
+    const auto a = packed(gram(x), d);
+    std::vector<float> moments(out * d);
+    times_precision(std::vector<float>(own.begin(), own.end()), out, d, a, moments);
+    for (std::size_t i = 0; i < a.size(); ++i) sum_gram[i] += a[i];
+    for (std::size_t i = 0; i < moments.size(); ++i) sum_moments[i] += moments[i];
+    all_x.insert(all_x.end(), x.begin(), x.end());
+    all_y.insert(all_y.end(), y.begin(), y.end());
+  }
+  ASSERT_TRUE(solve_mean(sum_gram, d, out, sum_moments));
+  const Doubles pooled = least_squares(all_x, all_y);
+  for (std::size_t i = 0; i < pooled.size(); ++i) EXPECT_NEAR(sum_moments[i], pooled[i], 1e-5);
+}
+
+TEST(MatrixProduct, OneClientIsTheIdentity) {
+  Stream stream(2, "identity");
+  constexpr std::size_t d = 6, out = 4;
+  const auto weights = random_rows(stream, 1, out * d)[0];
+  const auto a = packed(gram(random_rows(stream, 3, d)), d, 1e-3f);  // fewer rows than width: the ridge carries it
+  std::vector<float> moments(out * d);
+  times_precision(weights, out, d, a, moments);
+  Doubles solved(moments.begin(), moments.end());
+  ASSERT_TRUE(solve_mean(Doubles(a.begin(), a.end()), d, out, solved));
+  for (std::size_t i = 0; i < solved.size(); ++i) EXPECT_NEAR(solved[i], weights[i], 1e-3);
+}
+
+TEST(MatrixProduct, WhatIsNotPositiveIsRefusedAndUnchanged) {
+  const Doubles indefinite{1.0, 2.0, 1.0};
+  Doubles moments{1.0, 2.0};
+  EXPECT_FALSE(solve_mean(indefinite, 2, 1, moments));
+  EXPECT_EQ(moments, (Doubles{1.0, 2.0}));
+}
+
+TEST(ProximalStep, IsTheImplicitStepForAnyStrength) {
+  const std::vector<float> a{2.0f, 0.5f, 1.0f};  // [[2, .5], [.5, 1]]
+  for (const float strength : {0.1f, 1.0f, 100.0f}) {
+    std::vector<float> difference{1.0f, -3.0f}, scratch(2);
+    ProximalStep(a, 2, strength).apply(difference, 1, scratch);
+    // D(I + sA) must give back what it was.
+    EXPECT_NEAR(difference[0] * (1 + strength * 2.0f) + difference[1] * strength * 0.5f, 1.0f, 1e-4);
+    EXPECT_NEAR(difference[0] * strength * 0.5f + difference[1] * (1 + strength * 1.0f), -3.0f, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace parley

@@ -1,0 +1,91 @@
+#include "parley/model/curvature.h"
+
+#include <gtest/gtest.h>
+
+#include "parley/model/mlp.h"
+
+namespace parley {
+namespace {
+
+// A small network and a batch, the weights drawn by name.
+struct Fixture {
+  std::unique_ptr<Model> model = make_native_mlp({.widths = {5, 7, 3}, .activation = Activation::tanh});
+  std::vector<float> inputs;
+  std::vector<std::int32_t> labels;
+
+  explicit Fixture(std::size_t size) : inputs(size * 5), labels(size) {
+    Stream stream(1, "curvature");
+    initialise(model->layout(), model->parameters(), stream);
+    for (auto& x : inputs) x = static_cast<float>(stream.normal());
+    for (auto& y : labels) y = static_cast<std::int32_t>(stream.below(3));
+  }
+  Batch rows(std::size_t begin, std::size_t count) const {
+    return {.size = count,
+            .inputs = std::span(inputs).subspan(begin * 5, count * 5),
+            .labels = std::span(labels).subspan(begin, count)};
+  }
+};
+
+TEST(Curvature, SquaresOfABatchAreTheSumOfOneBackwardAnExample) {
+  Fixture f(6);
+  Flat expected(f.model->layout().size(), 0.0f), squares(expected.size(), 0.0f);
+  for (std::size_t i = 0; i < 6; ++i) {
+    f.model->backward(f.rows(i, 1));
+    for (std::size_t p = 0; p < expected.size(); ++p) expected[p] += f.model->gradients()[p] * f.model->gradients()[p];
+  }
+  f.model->observe([&](const LayerPass& pass) { add_squared_gradients(pass, squares); });
+  f.model->backward(f.rows(0, 6));
+  f.model->observe({});
+  for (std::size_t p = 0; p < expected.size(); ++p) EXPECT_NEAR(squares[p], expected[p], 1e-5);
+}
+
+// A layer whose rows are patches: two examples of three rows each, against outer products by hand.
+TEST(Curvature, PatchesOfAnExampleAreSummedBeforeTheSquare) {
+  const Layout layout({{"w", {2, 2}}, {"b", {2}, Role::bias}});
+  const Layer layer{layout.entries()[0], layout.entries()[1]};
+  Stream stream(3, "patches");
+  std::vector<float> a(6 * 2), d(6 * 2);
+  for (auto& x : a) x = static_cast<float>(stream.normal());
+  for (auto& x : d) x = static_cast<float>(stream.normal());
+  Flat squares(6, 0.0f);
+  add_squared_gradients({0, layer, 6, 3, a, d}, squares);
+  for (std::size_t i = 0; i < 2; ++i) {
+    double bias_square = 0.0;
+    for (std::size_t j = 0; j < 2; ++j) {
+      double square = 0.0;
+      for (std::size_t e = 0; e < 2; ++e) {
+        double gradient = 0.0;
+        for (std::size_t r = 3 * e; r < 3 * e + 3; ++r) gradient += 2.0 * d[r * 2 + i] * a[r * 2 + j];
+        square += gradient * gradient;
+      }
+      EXPECT_NEAR(squares[i * 2 + j], square, 1e-4);
+    }
+    for (std::size_t e = 0; e < 2; ++e) {
+      double gradient = 0.0;
+      for (std::size_t r = 3 * e; r < 3 * e + 3; ++r) gradient += 2.0 * d[r * 2 + i];
+      bias_square += gradient * gradient;
+    }
+    EXPECT_NEAR(squares[4 + i], bias_square, 1e-4);
+  }
+}
+
+TEST(Curvature, GramOfTheFirstLayerIsThatOfTheData) {
+  Fixture f(4);
+  std::vector<float> gram(36, 0.0f), outputs(4 * 3);
+  f.model->observe([&](const LayerPass& pass) {
+    if (pass.index == 0) add_input_gram(pass, gram);
+  });
+  f.model->predict(f.rows(0, 4), outputs);
+  for (std::size_t i = 0; i < 6; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double expected = 0.0;
+      for (std::size_t r = 0; r < 4; ++r) {
+        expected += (i < 5 ? f.inputs[r * 5 + i] : 1.0) * (j < 5 ? f.inputs[r * 5 + j] : 1.0);
+      }
+      EXPECT_NEAR(gram[i * 6 + j], expected, 1e-5);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace parley
