@@ -229,21 +229,36 @@ INSTANTIATE_TEST_SUITE_P(Contradiction, RefusedRun, testing::ValuesIn(contradict
 INSTANTIATE_TEST_SUITE_P(Data, RefusedRun, testing::ValuesIn(data_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(File, RefusedRun, testing::ValuesIn(file_cases()), name_of);
 
-TEST_F(Refused, CommandLines) {
-  const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> lines{
+// A command line and what the refusal must say.
+using Line = std::pair<std::vector<std::string>, std::vector<std::string>>;
+
+TEST_F(Refused, CommandLinesOfRun) {
+  const std::vector<Line> lines{
       {{}, {"subcommand is required", "parley --help"}},
-      {{"frobnicate"}, {"parley --help"}},
       {{"run"}, {"file is required"}},
       {{"run", "nosuch.toml"}, {"nosuch.toml", "cannot be read", ".toml"}},
       {{"run", "."}, {".: is a folder", ".toml"}},
       {{"run", "e.toml", "--threads", "-1"}, {"--threads", "-1"}},
       {{"run", "e.toml", "--threads", "many"}, {"--threads", "many"}},
       {{"run", "e.toml", "--out", "earlier", "--resume", "--overwrite"}, {"--resume", "--overwrite"}},
+  };
+  for (const auto& [arguments, says] : lines) expect_refused(arguments, says);
+}
+
+TEST_F(Refused, CommandLinesOfStudies) {
+  const std::vector<Line> lines{
       {{"compare", "e.toml"}, {"--methods is required"}},
       {{"compare", "e.toml", "--methods", "fedavg,fedprx"}, {"'fedprx'", "did you mean 'fedprox'?"}},
       {{"compare", "e.toml", "--methods", "fedavg,fedavg"}, {"--methods", "'fedavg' is named twice"}},
       {{"compare", "e.toml", "--methods", "fedavg", "--seeds", "-1"}, {"run.seed", "-1"}},
       {{"sweep", "e.toml"}, {"e.toml", "[sweep]"}},
+  };
+  for (const auto& [arguments, says] : lines) expect_refused(arguments, says);
+}
+
+TEST_F(Refused, CommandLinesOfTheRest) {
+  const std::vector<Line> lines{
+      {{"frobnicate"}, {}},
       {{"list", "method"}, {"'method'", "did you mean 'methods'?"}},
       {{"describe", "fedprx"}, {"'fedprx'", "did you mean 'fedprox'?"}},
       {{"data", "show", "nosuch.toml"}, {"nosuch.toml"}},

@@ -160,7 +160,7 @@ class KilledRun : public CommandLine, public testing::WithParamInterface<Killed>
   std::vector<std::string> command(const std::string& out) const {
     return {"run",   "e.toml",
             "--out", out,
-            "--set", "run.rounds=40",
+            "--set", "run.rounds=16",
             "--set", "method.name=" + GetParam().method,
             "--set", "store.clients=" + GetParam().keep};
   }
@@ -188,11 +188,11 @@ TEST_P(KilledRun, ResumesToTheSameBytes) {
   auto resume = command("cut");
   resume.push_back("--resume");
   const std::string said = done(resume);
-  EXPECT_FALSE(contains(said, "round 1/40")) << "started again from the beginning";
+  EXPECT_FALSE(contains(said, "round 1/16")) << "started again from the beginning";
   EXPECT_EQ(model("straight"), model("cut"));
   EXPECT_EQ(info("cut")["state"], "done");
   const auto lines = metrics("cut");
-  ASSERT_EQ(lines.size(), 40u);
+  ASSERT_EQ(lines.size(), 16u);
   for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i]["round"], i + 1);
 }
 
