@@ -117,7 +117,7 @@ std::vector<Case> config_cases() {
       {"RateNotANumber", "", {"client.lr=nan"}, {"client.lr", "nan"}},
       {"NoRounds", "", {"run.rounds=0"}, {"run.rounds", ">= 1"}},
       {"MoreThanEveryone", "", {"server.participation=1.5"}, {"server.participation", "(0, 1]"}},
-      {"NoClients", "", {"partition.clients=0"}, {"partition.clients", "at least 1"}},
+      {"NoClients", "", {"partition.clients=-1"}, {"partition.clients", "expected a whole number"}},
       {"NotAnAssignment", "", {"nonsense"}, {"--set nonsense", "section.key=value"}},
   };
 }
@@ -258,8 +258,9 @@ TEST_F(Refused, CommandLinesOfStudies) {
 
 TEST_F(Refused, CommandLinesOfTheRest) {
   const std::vector<Line> lines{
-      {{"frobnicate"}, {}},
-      {{"list", "method"}, {"'method'", "did you mean 'methods'?"}},
+      {{"frobnicate"}, {"unknown command 'frobnicate'", "known: run, compare"}},
+      {{"rum"}, {"did you mean 'run'?"}},
+      {{"list", "methodes"}, {"'methodes'", "did you mean 'methods'?"}},
       {{"describe", "fedprx"}, {"'fedprx'", "did you mean 'fedprox'?"}},
       {{"data", "show", "nosuch.toml"}, {"nosuch.toml"}},
       {{"data", "get", "mnits"}, {"'mnits'", "did you mean 'mnist'?"}},
