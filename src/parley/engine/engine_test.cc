@@ -258,7 +258,10 @@ TEST(Settings, RefusalsSuggestTheNearestName) {
   EXPECT_NE(message_of([] { settings({"stages.use=[\"clipp\"]"}); }).find("did you mean 'clip'?"), std::string::npos);
   EXPECT_NE(message_of([] { settings({"server.participation=1.5"}); }).find("expected a number in (0, 1], got 1.5"),
             std::string::npos);
-  EXPECT_NE(message_of([] { settings({"method.mu=1"}); }).find("method.mu: this is an option of fedcurv, fednova, fedprox; method.name is \"fedavg\""), std::string::npos);
+  EXPECT_NE(message_of([] {
+              settings({"method.mu=1"});
+            }).find("method.mu: this is an option of fedcurv, fednova, fedprox; method.name is \"fedavg\""),
+            std::string::npos);
 }
 
 TEST(Cohort, IsDrawnByRoundAndSeedAlone) {
