@@ -4,31 +4,46 @@
 
 #include <filesystem>
 
-#include "parley/model/torch/networks.h"
-#include "parley/model/torch/script.h"
+#include "parley/base/errors.h"
+#include "parley/model/torch/plugin.h"
 
 namespace parley {
 namespace {
+
+// Loads the plug-in that lies beside the program, once; it stays loaded.
+MakeTorchModel* load_plugin() {
+  const auto file = std::filesystem::read_symlink("/proc/self/exe").parent_path() / kTorchPlugin;
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) fail("model.backend = \"torch\": LibTorch cannot be loaded: {}", dlerror());
+  return reinterpret_cast<MakeTorchModel*>(dlsym(library, kMakeTorchModel));
+}
+
+Backends torch_backend(const std::string& name) {
+  return {{"torch", [name](const Options& options, const Task& task) {
+             static MakeTorchModel* const make = load_plugin();
+             return std::unique_ptr<Model>(make(name, options, task));
+           }}};
+}
 
 void add_cnn(ModelRegistry& registry, const std::string& name, const std::string& data) {
   registry.add({.name = name,
                 .summary = "Two 5x5 convolutions (32, 64) with 2x2 pooling, a layer of 512; for " + data + ".",
                 .source = "McMahan et al. 2017",
                 .options = {}},
-               {{"torch", [name](const Options&, const Task& task) { return make_torch_cnn(name, task); }}});
+               torch_backend(name));
 }
 
 }  // namespace
 
 void add_torch_models(ModelRegistry& registry) {
-  registry.at("mlp").make["torch"] = &make_torch_mlp;
+  registry.at("mlp").make.merge(torch_backend("mlp"));
   add_cnn(registry, "cnn_mnist", "images of 28 x 28");
   add_cnn(registry, "cnn_cifar", "colour images of 32 x 32");
   registry.add({.name = "torchscript",
                 .summary = "Your own network: any TorchScript module exported from Python.",
                 .source = "torch.jit.script(net).save(\"net.pt\")",
                 .options = {{"path", std::string(), "the exported file", {}, {}, true}}},
-               {{"torch", &make_script}});
+               torch_backend("torchscript"));
 }
 
 std::string torch_blas_warning() {
