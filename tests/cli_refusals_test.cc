@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <ostream>
 
 #include "program.h"
 
@@ -80,6 +81,11 @@ struct Case {
   std::vector<std::string> says;  // what the line must name
   std::function<void(const fs::path&)> prepare = {};
 };
+
+// Otherwise GoogleTest names the test by the bytes of the case.
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.name;
+}
 
 class RefusedRun : public Refused, public testing::WithParamInterface<Case> {};
 

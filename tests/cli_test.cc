@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <regex>
 #include <thread>
 
@@ -155,6 +156,9 @@ TEST_F(CommandLine, WithoutOutNoEarlierRunIsTouched) {
 struct Killed {
   std::string name, method, keep;
 };
+void PrintTo(const Killed& one, std::ostream* out) {
+  *out << one.name;
+}
 class KilledRun : public CommandLine, public testing::WithParamInterface<Killed> {
  protected:
   std::vector<std::string> command(const std::string& out) const {
