@@ -118,13 +118,26 @@ std::size_t count_lines(const fs::path& file) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-std::map<std::string, std::string> snapshot(const fs::path& folder) {
-  std::map<std::string, std::string> found;
+Snapshot snapshot(const fs::path& folder) {
+  Snapshot found;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string name = fs::relative(entry.path(), folder).string();
     found[name] = entry.is_directory() ? "a folder" : read_text(entry.path());
   }
   return found;
+}
+
+std::vector<std::string> touched_since(const Snapshot& before, const fs::path& folder) {
+  const Snapshot after = snapshot(folder);
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : before) {
+    const auto found = after.find(name);
+    if (found == after.end() || found->second != bytes) names.push_back(name);
+  }
+  for (const auto& [name, bytes] : after) {
+    if (!before.contains(name)) names.push_back(name);
+  }
+  return names;
 }
 
 }  // namespace parley::tests

@@ -50,6 +50,9 @@ void write_text(const std::filesystem::path& file, const std::string& bytes);
 std::string read_text(const std::filesystem::path& file);
 std::size_t count_lines(const std::filesystem::path& file);
 // Every file and folder below, with its bytes: equal before and after means that nothing was touched.
-std::map<std::string, std::string> snapshot(const std::filesystem::path& folder);
+using Snapshot = std::map<std::string, std::string>;
+Snapshot snapshot(const std::filesystem::path& folder);
+// The names of what was made, changed or removed since; names only, because a failing test should fit a screen.
+std::vector<std::string> touched_since(const Snapshot& before, const std::filesystem::path& folder);
 
 }  // namespace parley::tests
