@@ -107,6 +107,10 @@ void check_resumable(const std::filesystem::path& path, const Settings& settings
     fail("{}: the run there has other settings ({}); use the same ones, or another --out", path.string(),
          first_difference(old_config, new_config));
   }
+  if (settings.run.integer("checkpoint_every") == 0) {
+    fail("{}: the run there wrote no checkpoints (run.checkpoint_every = 0); replace it with --overwrite",
+         path.string());
+  }
 }
 
 class Runner {
