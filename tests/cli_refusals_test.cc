@@ -81,6 +81,9 @@ struct Case {
   std::vector<std::string> says;  // what the line must name
   std::function<void(const fs::path&)> prepare = {};
 };
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.name;
+}
 
 // Otherwise GoogleTest names the test by the bytes of the case.
 void PrintTo(const Case& one, std::ostream* out) {
