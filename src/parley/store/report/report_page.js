@@ -61,7 +61,8 @@ function spoken(kind, value) {
 }
 const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', train_loss: 'Training loss',
   test_ece: 'Calibration error (ECE)', test_brier: 'Brier score', bytes_up: 'Bytes up, a round',
-  bytes_down: 'Bytes down, a round', seconds: 'Seconds, a round', clients: 'Clients, a round', examples: 'Examples, a round'};
+  bytes_down: 'Bytes down, a round', seconds: 'Seconds, a round', clients: 'Clients, a round', examples: 'Examples, a round',
+  steps: 'Steps, a round', evaluation_seconds: 'Seconds of evaluation, a round'};
 const nameOf = metric => NAMES[metric] || metric.replace(/_/g, ' ');
 
 // ---- series --------------------------------------------------------------------------------------------------------
