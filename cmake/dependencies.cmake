@@ -31,7 +31,9 @@ target_compile_options(parley_flags INTERFACE -Wall -Wextra -Wshadow -Wconversio
                                               -fno-math-errno -fno-trapping-math)
 if(PARLEY_SANITIZE)
   target_compile_options(parley_flags INTERFACE -fsanitize=${PARLEY_SANITIZE} -fno-omit-frame-pointer
-                                                -fno-sanitize-recover=all)
+                                                -fno-sanitize-recover=all
+                                                # GCC 12 mistakes the sanitizers' own code for uses of what is not set.
+                                                -Wno-maybe-uninitialized -Wno-uninitialized)
   target_link_options(parley_flags INTERFACE -fsanitize=${PARLEY_SANITIZE})
 endif()
 

@@ -81,9 +81,6 @@ struct Case {
   std::vector<std::string> says;  // what the line must name
   std::function<void(const fs::path&)> prepare = {};
 };
-void PrintTo(const Case& one, std::ostream* out) {
-  *out << one.name;
-}
 
 // Otherwise GoogleTest names the test by the bytes of the case.
 void PrintTo(const Case& one, std::ostream* out) {
