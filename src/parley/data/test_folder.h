@@ -1,8 +1,7 @@
-// For tests: a folder that vanishes, and refusals with their messages.
+// For tests: a folder to write small data files into, and refusals with their messages.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <filesystem>
@@ -11,23 +10,14 @@
 #include <string_view>
 
 #include "parley/base/errors.h"
+#include "parley/base/temp_folder.h"
 
 namespace parley {
 
-class TestFolder {
+class TestFolder : public TempFolder {
  public:
-  TestFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "parley-data-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
   std::filesystem::path write(const std::string& name, std::string_view bytes) const {
-    const auto file = path_ / name;
+    const auto file = path() / name;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return file;
@@ -40,9 +30,6 @@ class TestFolder {
     gzclose(out);
     return file;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 // The call must throw Kind with every one of the pieces in its one-line message.

@@ -7,18 +7,9 @@
 namespace parley {
 namespace {
 
-using Settings = std::map<std::string, Value>;
+using Settings = TestBed::Settings;
 const TestBed::Quadratics kOneDimension{.h = {{1}, {10}}, .m = {{0}, {1}}};
 const TestBed::Quadratics kTwoDimensions{.h = {{2, .5f}, {.1f, 5}}, .m = {{1, 1}, {-1, 3}}, .copies = {2, 3}};
-
-Settings local(double lr, std::int64_t epochs) {
-  return {{"client.lr", lr}, {"client.epochs", epochs}};
-}
-
-Settings with(Settings settings, const std::string& key, Value value) {
-  settings[key] = std::move(value);
-  return settings;
-}
 
 // METHODS.md §4: the fixed point moves away from the optimum as the local steps grow.
 TEST(FedAvg, FixedPointsOnQuadratics) {

@@ -18,8 +18,9 @@ class TestBed {
     std::vector<std::size_t> copies;
   };
 
-  TestBed(const std::string& method, const Quadratics& problem, const std::map<std::string, Value>& settings = {},
-          bool uniform = false)
+  using Settings = std::map<std::string, Value>;  // "client.lr" and so on, over the defaults
+
+  TestBed(const std::string& method, const Quadratics& problem, const Settings& settings = {}, bool uniform = false)
       : uniform_(uniform) {
     const auto methods = parley::methods();
     const auto optimizers = parley::optimizers();
@@ -131,5 +132,14 @@ class TestBed {
   State state_;
   ClientStore store_{ClientStore::Keep::memory, {}, real_files()};
 };
+
+inline TestBed::Settings local(double lr, std::int64_t epochs) {
+  return {{"client.lr", lr}, {"client.epochs", epochs}};
+}
+
+inline TestBed::Settings with(TestBed::Settings settings, const std::string& key, Value value) {
+  settings[key] = std::move(value);
+  return settings;
+}
 
 }  // namespace parley

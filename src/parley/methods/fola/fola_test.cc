@@ -11,18 +11,9 @@
 namespace parley {
 namespace {
 
-using Settings = std::map<std::string, Value>;
+using Settings = TestBed::Settings;
 
 const TestBed::Quadratics kTwo{.h = {{2, .5f}, {.1f, 5}}, .m = {{1, 1}, {-1, 3}}, .copies = {2, 3}};
-
-Settings local(double lr, std::int64_t epochs) {
-  return {{"client.lr", lr}, {"client.epochs", epochs}};
-}
-
-Settings with(Settings settings, const std::string& key, Value value) {
-  settings[key] = std::move(value);
-  return settings;
-}
 
 // Folds hand-made posteriors: precision and mean of each client, weights a.
 void fold(TestBed& bed, const std::vector<Flat>& precision, const std::vector<Flat>& mean,
