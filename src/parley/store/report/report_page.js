@@ -47,6 +47,11 @@ function unitOf(kind, greatest) {
   if (kind === 'percent') return {scale: 0.01, unit: '%'};
   if (kind === 'bytes') { const [, scale, unit] = pick([[1e9, 1e9, 'GB'], [1e6, 1e6, 'MB'], [1e3, 1e3, 'kB'], [0, 1, 'B']]); return {scale, unit}; }
   if (kind === 'seconds') { const [, scale, unit] = pick([[7200, 3600, 'h'], [180, 60, 'min'], [0.5, 1, 's'], [0, 1e-3, 'ms']]); return {scale, unit}; }
+  // Ticks such as 0.000008 would not fit beside the axis.
+  if (kind === 'plain' && greatest > 0 && (greatest < 1e-3 || greatest >= 1e6)) {
+    const power = 3 * Math.floor(Math.log10(greatest) / 3);
+    return {scale: 10 ** power, unit: `×10${[...String(power)].map(c => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] || '⁻').join('')}`};
+  }
   return {scale: 1, unit: ''};
 }
 const kindOf = metric => /accuracy/.test(metric) ? 'percent' : /bytes/.test(metric) ? 'bytes' :
