@@ -311,6 +311,17 @@ TEST(Fold, MemoryHoldsAWindowNotTheCohort) {
   EXPECT_LE(most.load(), 2u * 2u + 4u + 2u);
 }
 
+// A worker that waits for its turn must not wait for a round that has failed.
+TEST(Fold, AFailureWhileOthersWaitEndsTheRound) {
+  const Schema schema{.channels = {{"theta", 4}}};
+  const auto train = [](std::size_t, std::size_t position, Update& update) {
+    if (position == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the others run ahead and wait
+    update.weight = 1.0;
+  };
+  const auto done = [](std::size_t, bool) { throw std::runtime_error("the disk is gone"); };
+  EXPECT_THROW(train_and_fold(3, 100, schema, train, done), std::runtime_error);
+}
+
 TEST(Study, ComparesMethodsOverSeedsAndSkipsWhatIsDone) {
   const TempFolder temp;
   Config config = Config::parse(kSmall, "small.toml");

@@ -31,6 +31,7 @@ class OrderedFold {
   void hand_in(std::size_t position, std::unique_ptr<Update> update, std::optional<std::string> refusal) {
     std::unique_lock lock(mutex_);
     moved_.wait(lock, [&] { return stopped_ || position < next_ + window_; });
+    if (stopped_) return;
     waiting_[position] = {std::move(update), std::move(refusal)};
     for (auto first = waiting_.begin(); first != waiting_.end() && first->first == next_; first = waiting_.begin()) {
       fold(first->first, first->second);
@@ -91,19 +92,21 @@ CohortResult train_and_fold(std::size_t workers, std::size_t cohort, const Schem
                             const ClientDone& done) {
   OrderedFold fold(schema, 2 * workers + 4, done);
   run_jobs(workers, cohort, [&](std::size_t worker, std::size_t position) {
-    auto update = fold.borrow();
-    std::optional<std::string> refusal;
     try {
-      update->shape(schema);
-      train(worker, position, *update);
-      Sum::check(schema, *update);
-    } catch (const RefusedUpdate& refused) {
-      refusal = refused.what();
+      auto update = fold.borrow();
+      std::optional<std::string> refusal;
+      try {
+        update->shape(schema);
+        train(worker, position, *update);
+        Sum::check(schema, *update);
+      } catch (const RefusedUpdate& refused) {
+        refusal = refused.what();
+      }
+      fold.hand_in(position, std::move(update), std::move(refusal));
     } catch (...) {
-      fold.stop();
+      fold.stop();  // whatever failed, training or folding: nobody may wait for a turn that never comes
       throw;
     }
-    fold.hand_in(position, std::move(update), std::move(refusal));
   });
   return fold.take();
 }
