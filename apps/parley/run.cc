@@ -57,7 +57,7 @@ void describe(const Experiment& experiment, std::size_t threads) {
 #endif
   const Dataset& train = *experiment.federated.data.train;
   fmt::print("{}: {} train + {} test examples, {}\n", train.name, train.size(), experiment.federated.data.test->size(),
-             experiment.describe_partition());
+             experiment.partition_text);
   fmt::print("{}, {} parameters; {}; {} thread{}\n", experiment.describe_model(), experiment.layout->size(),
              experiment.settings.method.text("name"), threads, threads == 1 ? "" : "s");
 }
@@ -90,7 +90,7 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
 
 std::string spread_text(const Spread& spread, std::size_t seeds, double scale, const char* format) {
   const std::string mean = fmt::format(fmt::runtime(format), scale * spread.mean);
-  return seeds > 1 ? fmt::format("{} ± {}", mean, fmt::format(fmt::runtime(format), scale * spread.sd)) : mean;
+  return seeds > 1 ? fmt::format("{} ± {}", mean, fmt::format(fmt::runtime(format), scale * spread.deviation)) : mean;
 }
 
 std::string study_table(std::vector<StudyRow> rows) {

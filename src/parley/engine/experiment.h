@@ -41,13 +41,11 @@ struct Experiment {
   std::unique_ptr<ServerStep> server_step;
   std::vector<std::unique_ptr<Stage>> stages;
   MakeOptimizer make_optimizer;
+  std::string partition_text;  // "dirichlet alpha=0.01, 10 clients"
 
   std::unique_ptr<Model> new_model() const { return make_model(settings.model, task); }
   std::size_t clients() const { return federated.partition.clients.size(); }
-  // Short texts for people: "mlp 784-500-300-10", "dirichlet alpha=0.01, 10 clients".
-  std::string describe_model() const;
-  std::string describe_partition() const { return partition_text; }
-  std::string partition_text;
+  std::string describe_model() const;  // "mlp 784-500-300-10"
 };
 
 // Validates everything that can be known before the first round. Throws InputError.

@@ -41,7 +41,7 @@ Json describe(const Experiment& experiment, const RunControls& controls) {
       {"data", data.train->name},
       {"train_examples", data.train->size()},
       {"test_examples", data.test->size()},
-      {"partition", experiment.describe_partition()},
+      {"partition", experiment.partition_text},
       {"model", experiment.describe_model()},
       {"parameters", experiment.layout->size()},
       {"class_names", data.train->class_names},

@@ -141,17 +141,6 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Cata
   return results;
 }
 
-Spread spread_of(const std::vector<double>& values) {
-  Spread spread;
-  const auto n = static_cast<double>(values.size());
-  for (const double x : values) spread.mean += x / n;
-  if (values.size() < 2) return spread;
-  double squares = 0.0;
-  for (const double x : values) squares += (x - spread.mean) * (x - spread.mean);
-  spread.sd = std::sqrt(squares / (n - 1.0));
-  return spread;
-}
-
 std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
   std::vector<std::string> labels;
   for (const auto& result : results) {
@@ -181,10 +170,10 @@ std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
     if (row.seeds == 0) continue;
     row.bytes_up /= static_cast<double>(row.seeds);
     row.bytes_down /= static_cast<double>(row.seeds);
-    row.final_accuracy = spread_of(final_accuracy);
-    row.best_accuracy = spread_of(best_accuracy);
-    row.final_loss = spread_of(loss);
-    row.seconds = spread_of(seconds);
+    row.final_accuracy = spread(final_accuracy);
+    row.best_accuracy = spread(best_accuracy);
+    row.final_loss = spread(loss);
+    row.seconds = spread(seconds);
     rows.push_back(row);
   }
   return rows;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "parley/base/spread.h"
 #include "parley/engine/run.h"
 
 namespace parley {
@@ -43,10 +44,6 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Cata
                                    const RunControls& controls, const StudyHooks& hooks);
 
 // One row of the closing table: a label over its seeds.
-struct Spread {
-  double mean = 0.0;
-  double sd = 0.0;  // of the sample; 0 for one seed
-};
 struct StudyRow {
   std::string label;
   std::size_t seeds = 0;
@@ -56,6 +53,5 @@ struct StudyRow {
   double bytes_up = 0.0, bytes_down = 0.0;  // a run, on average
 };
 std::vector<StudyRow> summarise(const std::vector<StudyResult>& results);
-Spread spread_of(const std::vector<double>& values);
 
 }  // namespace parley

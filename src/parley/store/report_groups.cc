@@ -72,17 +72,6 @@ bool better(const ReportGroup& a, const ReportGroup& b) {
 
 }  // namespace
 
-Spread spread(const std::vector<double>& values) {
-  Spread result{.count = values.size()};
-  if (values.empty()) return result;
-  for (const double value : values) result.mean += value / static_cast<double>(values.size());
-  if (values.size() < 2) return result;
-  double squares = 0.0;
-  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
-  result.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
-  return result;
-}
-
 std::optional<Spread> ReportGroup::last(const std::string& metric) const {
   return over_runs(counted, [&](const ReportRun& run) -> std::optional<double> {
     for (auto round = run.rounds.rbegin(); round != run.rounds.rend(); ++round) {

@@ -7,17 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "parley/base/spread.h"
 #include "parley/store/report.h"
 
 namespace parley {
-
-// Mean and sample standard deviation of what some runs measured.
-struct Spread {
-  std::size_t count = 0;
-  double mean = 0.0;
-  double deviation = 0.0;  // 0 when count < 2
-};
-Spread spread(const std::vector<double>& values);
 
 // Runs that differ in nothing but their seed.
 struct ReportGroup {

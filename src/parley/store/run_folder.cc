@@ -43,11 +43,6 @@ std::optional<Json> RunFolder::read_info(const fs::path& path) {
   return info;
 }
 
-std::string RunFolder::state() const {
-  const auto info = read_info(path_);
-  return info ? info->value("state", "") : "";
-}
-
 std::string RunFolder::config() const {
   const fs::path file = path_ / "config.toml";
   return fs::exists(file) ? read_file(file) : "";

@@ -25,8 +25,6 @@ class RunFolder {
 
   // What run.json says, when there is one.
   static std::optional<Json> read_info(const std::filesystem::path& path);
-  // "done", "running", "failed", or "" for a folder without a run.
-  std::string state() const;
   // The resolved config of the run that is there; "" when there is none.
   std::string config() const;
 
