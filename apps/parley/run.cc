@@ -25,6 +25,18 @@ struct RunArguments {
   }
 };
 
+// --methods, --seeds: what a comparison or a sweep repeats.
+struct StudyArguments {
+  std::vector<std::string> methods;
+  std::vector<std::int64_t> seeds;
+  // Gives --methods back, for a command that cannot do without.
+  CLI::Option* add_to(CLI::App& command) {
+    command.add_option("--seeds", seeds, "for example 1,2,3 (default: the file's run.seed)")->delimiter(',');
+    return command.add_option("--methods", methods, "for example fedavg,fedprox:mu=0.1,fedavg:server.step=adam")
+        ->delimiter(',');
+  }
+};
+
 bool holds_run(const fs::path& folder) {
   return fs::exists(folder / "run.json");
 }
@@ -113,8 +125,49 @@ std::string study_table(std::vector<StudyRow> rows) {
   return table.text();
 }
 
-// Runs the study, prints the table, writes table.txt and report.html beside the run folders.
-void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::size_t threads, bool best_first) {
+// A sweep over several methods: a row a point, a column a method.
+std::string sweep_table(const std::vector<StudyRow>& rows, const std::vector<std::string>& methods) {
+  std::vector<std::string> header{rows.front().classified ? "final acc. %" : "test loss"};
+  header.insert(header.end(), methods.begin(), methods.end());
+  Table table(header);
+  std::vector<std::string> points;
+  for (const auto& row : rows) {
+    if (std::ranges::find(points, row.point) == points.end()) points.push_back(row.point);
+  }
+  for (const auto& point : points) {
+    std::vector<std::string> cells{point};
+    for (const auto& method : methods) {
+      const auto row =
+          std::ranges::find_if(rows, [&](const StudyRow& one) { return one.point == point && one.method == method; });
+      cells.push_back(row == rows.end() ? "failed"
+                      : row->classified ? spread_text(row->final_accuracy, row->seeds, 100.0, "{:.2f}")
+                                        : spread_text(row->final_loss, row->seeds, 1.0, "{:.4f}"));
+    }
+    table.add(cells);
+  }
+  return table.text();
+}
+
+// What a study prints at its end: for a sweep over methods the grid, then every row with its costs.
+std::string closing_tables(const std::vector<StudyRun>& runs, const std::vector<StudyResult>& results) {
+  auto rows = summarise(results);
+  std::vector<std::string> methods;
+  for (const auto& run : runs) {
+    if (std::ranges::find(methods, run.method) == methods.end()) methods.push_back(run.method);
+  }
+  const bool sweep = !runs.front().point.empty();
+  std::string grid;
+  if (sweep && methods.size() > 1 && !rows.empty()) grid = sweep_table(rows, methods) + "\n";
+  if (sweep) {
+    std::ranges::stable_sort(rows, [](const StudyRow& a, const StudyRow& b) {
+      return a.classified ? a.final_accuracy.mean > b.final_accuracy.mean : a.final_loss.mean < b.final_loss.mean;
+    });
+  }
+  return grid + study_table(rows);
+}
+
+// Runs the study, prints the tables, writes table.txt and report.html beside the run folders.
+void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::size_t threads) {
   ProgressBar bar;
   std::size_t failures = 0;
   const StudyHooks hooks{
@@ -142,13 +195,7 @@ void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::s
           },
   };
   const auto results = run_study(runs, catalogue(), {.threads = threads, .progress = &bar}, hooks);
-  auto rows = summarise(results);
-  if (best_first) {
-    std::ranges::stable_sort(rows, [](const StudyRow& a, const StudyRow& b) {
-      return a.classified ? a.final_accuracy.mean > b.final_accuracy.mean : a.final_loss.mean < b.final_loss.mean;
-    });
-  }
-  const std::string table = study_table(rows);
+  const std::string table = closing_tables(runs, results);
   real_files().replace(out / "table.txt", table);
   write_report(out);
   fmt::print("\n{}\nreport: {}\n", table, (out / "report.html").string());
@@ -174,20 +221,16 @@ void add_compare(CLI::App& app) {
       app.add_subcommand("compare", "run several methods and seeds on the same split; one table, one report");
   const auto arguments = std::make_shared<ExperimentArguments>();
   const auto where = std::make_shared<RunArguments>();
-  const auto methods = std::make_shared<std::vector<std::string>>();
-  const auto seeds = std::make_shared<std::vector<std::int64_t>>();
+  const auto study = std::make_shared<StudyArguments>();
   arguments->add_to(*command);
   where->add_to(*command);
-  command->add_option("--methods", *methods, "for example fedavg,fedprox:mu=0.1,fedavg:server.step=adam")
-      ->required()
-      ->delimiter(',');
-  command->add_option("--seeds", *seeds, "for example 1,2,3 (default: the file's run.seed)")->delimiter(',');
+  study->add_to(*command)->required();
   command->callback([=] {
     const Config config = arguments->read();
-    std::vector<std::int64_t> all = *seeds;
-    if (all.empty()) all.push_back(resolve(config, catalogue()).run.integer("seed"));
+    std::vector<std::int64_t> seeds = study->seeds;
+    if (seeds.empty()) seeds.push_back(resolve(config, catalogue()).run.integer("seed"));
     const fs::path out = where->out.empty() ? default_folder(arguments->file) : fs::path(where->out);
-    run_and_show(plan_compare(config, *methods, all, catalogue(), out), out, resolve_threads(where->threads), false);
+    run_and_show(plan_compare(config, study->methods, seeds, catalogue(), out), out, resolve_threads(where->threads));
   });
 }
 
@@ -195,11 +238,14 @@ void add_sweep(CLI::App& app) {
   auto* command = app.add_subcommand("sweep", "run every combination of the lists in [sweep], best first");
   const auto arguments = std::make_shared<ExperimentArguments>();
   const auto where = std::make_shared<RunArguments>();
+  const auto study = std::make_shared<StudyArguments>();
   arguments->add_to(*command);
   where->add_to(*command);
+  study->add_to(*command);
   command->callback([=] {
     const fs::path out = where->out.empty() ? default_folder(arguments->file) : fs::path(where->out);
-    run_and_show(plan_sweep(arguments->read(), catalogue(), out), out, resolve_threads(where->threads), true);
+    run_and_show(plan_sweep(arguments->read(), study->methods, study->seeds, catalogue(), out), out,
+                 resolve_threads(where->threads));
   });
 }
 

@@ -345,12 +345,27 @@ TEST(Study, ComparesMethodsOverSeedsAndSkipsWhatIsDone) {
 TEST(Study, SweepsEveryCombination) {
   Config config =
       Config::parse(std::string(kSmall) + "[sweep]\n\"client.lr\" = [0.1, 0.2]\n\"run.seed\" = [1, 2, 3]\n");
-  const auto runs = plan_sweep(config, catalogue(), "out");
+  const auto runs = plan_sweep(config, {}, {}, catalogue(), "out");
   ASSERT_EQ(runs.size(), 6u);
   EXPECT_EQ(runs[0].label, "client.lr=0.1");
   EXPECT_EQ(runs[5].settings.client.real("lr"), 0.2);
   EXPECT_EQ(runs[5].seed, 3);
-  EXPECT_THROW(plan_sweep(Config::parse(kSmall), catalogue(), "out"), InputError);
+  EXPECT_THROW(plan_sweep(Config::parse(kSmall), {}, {}, catalogue(), "out"), InputError);
+  EXPECT_THROW(plan_sweep(config, {}, {4}, catalogue(), "out"), InputError) << "two lists of seeds";
+}
+
+TEST(Study, SweepsOverMethodsAndSeeds) {
+  const Config config = Config::parse(std::string(kSmall) + "[sweep]\n\"client.lr\" = [0.1, 0.2]\n");
+  const auto runs = plan_sweep(config, {"fedavg", "fedprox:mu=0.5"}, {1, 2}, catalogue(), "out");
+  ASSERT_EQ(runs.size(), 8u);
+  EXPECT_EQ(runs[3].label, "fedprox mu=0.5 client.lr=0.1");
+  EXPECT_EQ(runs[3].method, "fedprox mu=0.5");
+  EXPECT_EQ(runs[3].point, "client.lr=0.1");
+  EXPECT_EQ(runs[3].seed, 2);
+  EXPECT_EQ(runs[3].settings.method.real("mu"), 0.5);
+  EXPECT_EQ(runs[3].folder.filename(), "fedprox-mu=0.5_client.lr=0.1_run.seed=2");
+  const Config twice = Config::parse(std::string(kSmall) + "[sweep]\n\"method.name\" = [\"fedavg\"]\n");
+  EXPECT_THROW(plan_sweep(twice, {"fedprox"}, {}, catalogue(), "out"), InputError);
 }
 
 }  // namespace

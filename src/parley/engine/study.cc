@@ -46,6 +46,65 @@ Config with_method(const Config& file, const std::string& spec, std::string& lab
   return config;
 }
 
+// Each method of --methods with the settings it runs with.
+std::vector<std::pair<std::string, Config>> with_methods(const Config& config,
+                                                         const std::vector<std::string>& methods) {
+  std::vector<std::pair<std::string, Config>> chosen;
+  std::set<std::string> labels;
+  for (const auto& spec : methods) {
+    std::string label;
+    Config changed = with_method(config, spec, label);
+    if (!labels.insert(label).second) fail("--methods: '{}' is named twice", label);
+    chosen.emplace_back(label, std::move(changed));
+  }
+  return chosen;
+}
+
+// Every combination of the lists in [sweep], as assignments "section.key=value".
+std::vector<std::vector<std::string>> sweep_points(const Config& config) {
+  std::vector<std::string> keys = config.keys("sweep");
+  if (keys.empty()) {
+    fail("{}: no [sweep] section; expected lists such as \"client.lr\" = [0.1, 0.01]", config.where("sweep", ""));
+  }
+  std::ranges::sort(keys);
+  std::vector<std::vector<std::string>> points{{}};
+  for (const auto& key : keys) {
+    if (key.find('.') == std::string::npos) config.refuse("sweep", key, "expected a quoted \"section.key\"");
+    std::vector<std::vector<std::string>> extended;
+    for (const auto& before : points) {
+      for (const auto& item : config.items("sweep", key)) {
+        extended.push_back(before);
+        extended.back().push_back(key + "=" + item);
+      }
+    }
+    points = std::move(extended);
+  }
+  return points;
+}
+
+StudyRun sweep_run(Config config, const std::string& method, std::vector<std::string> assignment,
+                   const std::string& seed, const Catalogue& catalogue, const std::filesystem::path& out) {
+  if (!seed.empty()) assignment.push_back(seed);
+  std::vector<std::string> shown, folder;
+  if (!method.empty()) folder.push_back(method);
+  for (const auto& text : assignment) {
+    config.set(text);
+    folder.push_back(text);
+    if (!text.starts_with("run.seed=")) shown.push_back(text);
+  }
+  Settings settings = resolve(config, catalogue);
+  const std::string point = fmt::format("{}", fmt::join(shown, " "));
+  std::string label = method.empty() ? point : fmt::format("{} {}", method, point);
+  if (label.empty()) label = settings.method.text("name");
+  const auto seed_number = settings.run.integer("seed");
+  return {label,
+          method,
+          point,
+          seed_number,
+          std::move(settings),
+          out / folder_name(fmt::format("{}", fmt::join(folder, "_")))};
+}
+
 bool is_finished(const StudyRun& run) {
   const auto info = RunFolder::read_info(run.folder);
   if (!info || info->value("state", "") != "done") return false;
@@ -72,51 +131,36 @@ std::vector<StudyRun> plan_compare(const Config& config, const std::vector<std::
                                    const std::vector<std::int64_t>& seeds, const Catalogue& catalogue,
                                    const std::filesystem::path& out) {
   std::vector<StudyRun> runs;
-  std::set<std::string> labels;
-  for (const auto& spec : methods) {
-    std::string label;
-    const Config changed = with_method(config, spec, label);
-    if (!labels.insert(label).second) fail("--methods: '{}' is named twice", label);
+  for (const auto& [label, changed] : with_methods(config, methods)) {
     for (const auto seed : seeds) {
       Config one = changed;
       one.set("run", "seed", seed);
-      runs.push_back({label, seed, resolve(one, catalogue), out / fmt::format("{}-s{}", folder_name(label), seed)});
+      runs.push_back(
+          {label, label, "", seed, resolve(one, catalogue), out / fmt::format("{}-s{}", folder_name(label), seed)});
     }
   }
   return runs;
 }
 
-std::vector<StudyRun> plan_sweep(const Config& config, const Catalogue& catalogue, const std::filesystem::path& out) {
-  std::vector<std::string> keys = config.keys("sweep");
-  if (keys.empty()) {
-    fail("{}: no [sweep] section; expected lists such as \"client.lr\" = [0.1, 0.01]", config.where("sweep", ""));
-  }
-  std::ranges::sort(keys);
-  std::vector<std::vector<std::string>> assignments{{}};
-  for (const auto& key : keys) {
-    if (key.find('.') == std::string::npos) config.refuse("sweep", key, "expected a quoted \"section.key\"");
-    std::vector<std::vector<std::string>> extended;
-    for (const auto& before : assignments) {
-      for (const auto& item : config.items("sweep", key)) {
-        extended.push_back(before);
-        extended.back().push_back(key + "=" + item);
-      }
-    }
-    assignments = std::move(extended);
-  }
+std::vector<StudyRun> plan_sweep(const Config& config, const std::vector<std::string>& methods,
+                                 const std::vector<std::int64_t>& seeds, const Catalogue& catalogue,
+                                 const std::filesystem::path& out) {
+  const auto refuse_twice = [&](bool given, const char* key, const char* option) {
+    if (given && config.has("sweep", key)) config.refuse("sweep", key, fmt::format("{} is given as well", option));
+  };
+  refuse_twice(!methods.empty(), "method.name", "--methods");
+  refuse_twice(!seeds.empty(), "run.seed", "--seeds");
+  auto chosen = with_methods(config, methods);
+  if (chosen.empty()) chosen.emplace_back("", config);
+  std::vector<std::string> seed_texts{""};
+  if (!seeds.empty()) seed_texts.clear();
+  for (const auto seed : seeds) seed_texts.push_back(fmt::format("run.seed={}", seed));
+
   std::vector<StudyRun> runs;
-  for (const auto& assignment : assignments) {
-    Config one = config;
-    std::vector<std::string> shown;
-    for (const auto& text : assignment) {
-      one.set(text);
-      if (!text.starts_with("run.seed=")) shown.push_back(text);
+  for (const auto& assignment : sweep_points(config)) {
+    for (const auto& [method, changed] : chosen) {
+      for (const auto& seed : seed_texts) runs.push_back(sweep_run(changed, method, assignment, seed, catalogue, out));
     }
-    const Settings settings = resolve(one, catalogue);
-    const std::string label = fmt::format("{}", fmt::join(shown, " "));
-    const auto seed = settings.run.integer("seed");
-    runs.push_back({label.empty() ? settings.method.text("name") : label, seed, settings,
-                    out / folder_name(fmt::format("{}", fmt::join(assignment, "_")))});
   }
   return runs;
 }
@@ -142,16 +186,16 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Cata
 }
 
 std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
-  std::vector<std::string> labels;
-  for (const auto& result : results) {
-    if (std::ranges::find(labels, result.run->label) == labels.end()) labels.push_back(result.run->label);
+  std::vector<StudyRow> labels, rows;
+  for (const auto& [run, fate, metrics] : results) {
+    if (std::ranges::find(labels, run->label, &StudyRow::label) == labels.end()) {
+      labels.push_back({.label = run->label, .method = run->method, .point = run->point});
+    }
   }
-  std::vector<StudyRow> rows;
-  for (const auto& label : labels) {
-    StudyRow row{.label = label};
+  for (auto& row : labels) {
     std::vector<double> final_accuracy, best_accuracy, loss, seconds;
     for (const auto& result : results) {
-      if (result.run->label != label || result.metrics.empty()) continue;
+      if (result.run->label != row.label || result.metrics.empty()) continue;
       ++row.seeds;
       double best = 0.0, total_seconds = 0.0;
       for (const auto& line : result.metrics) {

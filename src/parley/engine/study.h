@@ -12,7 +12,9 @@
 namespace parley {
 
 struct StudyRun {
-  std::string label;  // what is compared: "fedprox mu=0.1"; runs of one label differ in their seed only
+  std::string label;   // what is compared: method and point; runs of one label differ in their seed only
+  std::string method;  // as --methods names it: "fedprox mu=0.1"
+  std::string point;   // of a sweep: "client.lr=0.1 partition.alpha=10"
   std::int64_t seed;
   Settings settings;
   std::filesystem::path folder;
@@ -24,8 +26,11 @@ std::vector<StudyRun> plan_compare(const Config& config, const std::vector<std::
                                    const std::vector<std::int64_t>& seeds, const Catalogue& catalogue,
                                    const std::filesystem::path& out);
 
-// Every combination of the lists in [sweep], whose keys are "section.key".
-std::vector<StudyRun> plan_sweep(const Config& config, const Catalogue& catalogue, const std::filesystem::path& out);
+// Every combination of the lists in [sweep], whose keys are "section.key", for each method and seed; an empty list
+// means the file's own.
+std::vector<StudyRun> plan_sweep(const Config& config, const std::vector<std::string>& methods,
+                                 const std::vector<std::int64_t>& seeds, const Catalogue& catalogue,
+                                 const std::filesystem::path& out);
 
 enum class RunFate { done_before, resumed, fresh };
 struct StudyResult {
@@ -45,7 +50,7 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Cata
 
 // One row of the closing table: a label over its seeds.
 struct StudyRow {
-  std::string label;
+  std::string label, method, point;
   std::size_t seeds = 0;
   bool classified = false;
   Spread final_accuracy, best_accuracy, final_loss;
