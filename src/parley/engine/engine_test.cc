@@ -73,6 +73,7 @@ std::string message_of(const std::function<void()>& act) {
 std::vector<std::string> methods_and_variants() {
   std::vector<std::string> all = methods().names();
   all.insert(all.end(), {"fedavg server.step=adam", "fola method.curvature=input method.lambda=1",
+                         "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
                          "fola method.gradient=per_sample method.lambda=0.5 method.compress=0.3",
                          "fola method.aggregation=mixture"});
   return all;

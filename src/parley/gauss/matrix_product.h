@@ -28,17 +28,19 @@ void times_precision(std::span<const float> weights, std::size_t rows, std::size
 bool solve_mean(std::span<const double> packed, std::size_t width, std::size_t rows, std::span<double> moments);
 
 // An implicit step of the prior ½·strength·tr((W−W₀) A (W−W₀)ᵀ): W ← W₀ + (W−W₀)(I + strength·A)⁻¹. Stable for any
-// strength, where the explicit step diverges above 2/‖A‖.
+// strength, where the explicit step diverges above 2/‖A‖. A is given by its largest eigenvectors: two thin products.
 class ProximalStep {
  public:
-  // Throws nothing; a packed A that is not positive makes a bug, as it has been checked before.
-  ProximalStep(std::span<const float> packed, std::size_t width, float strength);
+  ProximalStep(std::span<const float> vectors, std::span<const float> values, float rest, float strength);
   // `difference` is W − W₀, rows × width, in place.
-  void apply(std::span<float> difference, std::size_t rows, std::span<float> scratch) const;
+  void apply(std::span<float> difference, std::size_t rows);
 
  private:
   std::size_t width_;
-  std::vector<float> shrink_;  // (I + strength·A)⁻¹
+  std::span<const float> vectors_;
+  std::vector<float> factors_;  // by which each eigenvector's part is scaled beyond the rest
+  float rest_factor_;
+  std::vector<float> coefficients_;  // scratch, rows × rank
 };
 
 }  // namespace parley

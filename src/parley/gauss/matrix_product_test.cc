@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "parley/base/random.h"
+#include "parley/gauss/kronecker.h"
+#include "parley/gauss/low_rank.h"
 
 namespace parley {
 namespace {
@@ -95,13 +97,115 @@ TEST(MatrixProduct, WhatIsNotPositiveIsRefusedAndUnchanged) {
 
 TEST(ProximalStep, IsTheImplicitStepForAnyStrength) {
   const std::vector<float> a{2.0f, 0.5f, 1.0f};  // [[2, .5], [.5, 1]]
+  const LowRank factors = low_rank(a, 2, 2);
   for (const float strength : {0.1f, 1.0f, 100.0f}) {
-    std::vector<float> difference{1.0f, -3.0f}, scratch(2);
-    ProximalStep(a, 2, strength).apply(difference, 1, scratch);
+    std::vector<float> difference{1.0f, -3.0f};
+    ProximalStep(factors.vectors, factors.values, factors.rest, strength).apply(difference, 1);
     // D(I + sA) must give back what it was.
     EXPECT_NEAR(difference[0] * (1 + strength * 2.0f) + difference[1] * strength * 0.5f, 1.0f, 1e-4);
     EXPECT_NEAR(difference[0] * strength * 0.5f + difference[1] * (1 + strength * 1.0f), -3.0f, 1e-4);
   }
+}
+
+TEST(ProximalStep, PullsAlongTheRestWithItsMean) {
+  const std::vector<float> a{4.0f, 0.0f, 1.0f, 0.0f, 0.0f, 3.0f};  // diag(4, 1, 3): keeps 4, the rest is 2 on average
+  const LowRank factors = low_rank(a, 3, 1);
+  EXPECT_NEAR(factors.rest, 2.0f, 1e-5);
+  std::vector<float> difference{1.0f, 1.0f, 1.0f};
+  ProximalStep(factors.vectors, factors.values, factors.rest, 0.5f).apply(difference, 1);
+  EXPECT_NEAR(difference[0], 1.0f / 3.0f, 1e-5);
+  EXPECT_NEAR(difference[1], 0.5f, 1e-5);
+  EXPECT_NEAR(difference[2], 0.5f, 1e-5);
+}
+
+TEST(LowRank, FullRankIsTheMatrixItself) {
+  Stream stream(4, "full rank");
+  constexpr std::size_t d = 7;
+  const auto a = packed(gram(random_rows(stream, 9, d)), d);
+  std::vector<float> back(a.size());
+  expand(low_rank(a, d, d), d, back);
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(back[i], a[i], 1e-4);
+}
+
+TEST(LowRank, FindsAMatrixOfThatRankAndKeepsTheTrace) {
+  Stream stream(5, "low rank");
+  constexpr std::size_t d = 60;
+  const auto few = packed(gram(random_rows(stream, 4, d)), d, 0.25f);  // rank 4 and a ridge: exactly what is kept
+  std::vector<float> back(few.size());
+  expand(low_rank(few, d, 4), d, back);
+  for (std::size_t i = 0; i < few.size(); ++i) EXPECT_NEAR(back[i], few[i], 1e-3);
+  const auto many = packed(gram(random_rows(stream, 100, d)), d);
+  expand(low_rank(many, d, 4), d, back);
+  double trace = 0.0, kept = 0.0;
+  for (std::size_t i = 0; i < d; ++i) {
+    trace += many[packed_size(i + 1) - 1];
+    kept += back[packed_size(i + 1) - 1];
+  }
+  EXPECT_NEAR(kept / trace, 1.0, 1e-4);
+}
+
+TEST(Kronecker, OneTermIsTheIdentityAndSeveralSolveTheirSystem) {
+  Stream stream(6, "kronecker");
+  constexpr std::size_t d = 6, out = 4;
+  std::vector<std::vector<float>> inputs, outputs, weights;
+  for (int n = 0; n < 3; ++n) {
+    inputs.push_back(packed(gram(random_rows(stream, 8, d)), d, 0.1f));
+    outputs.push_back(packed(gram(random_rows(stream, 6, out)), out, 0.1f));
+    weights.push_back(random_rows(stream, 1, out * d)[0]);
+  }
+  std::vector<KroneckerTerm> terms;
+  Doubles moments(out * d, 0.0);
+  for (std::size_t n = 0; n < 3; ++n) {
+    terms.push_back({0.2 + 0.1 * static_cast<double>(n), inputs[n], outputs[n]});
+    std::vector<float> own(out * d);
+    times_kronecker(weights[n], out, d, terms[n], own);
+    if (n == 0) {
+      Doubles alone(own.begin(), own.end());
+      const KroneckerTerm unweighted{1.0, inputs[0], outputs[0]};
+      EXPECT_LT(solve_kronecker(std::span(&unweighted, 1), out, d, 5, 1e-9, alone).residual, 1e-9);
+      for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(alone[i], weights[0][i], 1e-4);
+    }
+    for (std::size_t i = 0; i < own.size(); ++i) moments[i] += terms[n].weight * own[i];
+  }
+  Doubles solution = moments;
+  const auto report = solve_kronecker(terms, out, d, 100, 1e-10, solution);
+  EXPECT_LT(report.residual, 1e-10);
+  // Put back, the solution gives the moments.
+  const std::vector<float> rounded(solution.begin(), solution.end());
+  Doubles again(out * d, 0.0);
+  for (const auto& term : terms) {
+    std::vector<float> own(out * d);
+    times_kronecker(rounded, out, d, term, own);
+    for (std::size_t i = 0; i < own.size(); ++i) again[i] += term.weight * own[i];
+  }
+  for (std::size_t i = 0; i < moments.size(); ++i) EXPECT_NEAR(again[i], moments[i], 2e-3);
+}
+
+TEST(Kronecker, EqualFactorsOfTheOutputsAreTheProductOfTheInputsAlone) {
+  Stream stream(7, "equal");
+  constexpr std::size_t d = 5, out = 3;
+  const auto b = packed(gram(random_rows(stream, 6, out)), out, 0.1f);
+  std::vector<std::vector<float>> inputs, weights;
+  std::vector<KroneckerTerm> terms;
+  Doubles moments(out * d, 0.0), simple(out * d, 0.0), sum(packed_size(d), 0.0);
+  for (int n = 0; n < 2; ++n) {
+    inputs.push_back(packed(gram(random_rows(stream, 8, d)), d, 0.1f));
+    weights.push_back(random_rows(stream, 1, out * d)[0]);
+  }
+  for (int n = 0; n < 2; ++n) {
+    terms.push_back({0.5, inputs[n], b});
+    std::vector<float> own(out * d), plain(out * d);
+    times_kronecker(weights[n], out, d, terms[n], own);
+    times_precision(weights[n], out, d, inputs[n], plain);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      moments[i] += 0.5 * own[i];
+      simple[i] += 0.5 * plain[i];
+    }
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += 0.5 * inputs[n][i];
+  }
+  solve_kronecker(terms, out, d, 50, 1e-10, moments);
+  ASSERT_TRUE(solve_mean(sum, d, out, simple));
+  for (std::size_t i = 0; i < simple.size(); ++i) EXPECT_NEAR(moments[i], simple[i], 1e-4);
 }
 
 }  // namespace

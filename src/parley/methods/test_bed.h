@@ -18,47 +18,22 @@ class TestBed {
     std::vector<std::size_t> copies;
   };
 
+  // One client an entry: examples x with targets y, for a linear model.
+  struct Regression {
+    std::vector<std::vector<std::vector<float>>> x, y;
+  };
+
   using Settings = std::map<std::string, Value>;  // "client.lr" and so on, over the defaults
 
   TestBed(const std::string& method, const Quadratics& problem, const Settings& settings = {}, bool uniform = false)
       : uniform_(uniform) {
-    const auto methods = parley::methods();
-    const auto optimizers = parley::optimizers();
-    const auto steps = parley::server_steps();
-    const auto& entry = methods.at(method);
-    const auto setting = [&](const std::string& key, const std::string& fallback) {
-      const auto found = settings.find(key);
-      return found == settings.end() ? fallback : std::get<std::string>(found->second);
-    };
-    auto client = LocalOptions::declared();
-    client.push_back({"optimizer", std::string("sgd"), ""});
-    for (const auto& option : optimizers.at(setting("client.optimizer", "sgd")).about.options) client.push_back(option);
-    client_ = Options("client", client);
-    client_.set("batch", std::int64_t{0});
-    client_.set("shuffle", false);
-    server_ = Options("server", steps.at(setting("server.step", "replace")).about.options);
-    options_ = Options("method", entry.about.options);
-    for (const auto& [key, value] : settings) {
-      const std::string section = key.substr(0, key.find('.')), name = key.substr(key.find('.') + 1);
-      if (name == "step") continue;
-      (section == "client" ? client_ : section == "server" ? server_ : options_).set(name, value);
-    }
     deal(problem);
-    const std::size_t d = problem.h[0].size();
-    model_ =
-        native_models()
-            .at("quadratic")
-            .make.at("native")(Options("model", native_models().at("quadratic").about.options),
-                               {.input_shape = {static_cast<std::int64_t>(2 * d)}, .outputs = d, .loss = Loss::mse});
-    layout_ = std::make_shared<const Layout>(model_->layout());
-    local_ = LocalOptions(client_);
-    trainer_ = std::make_unique<LocalTrainer>(optimizers.at(client_.text("optimizer")).make(client_));
-    method_ = entry.make(
-        {.options = options_, .client = client_, .layout = layout_, .clients = rows_.size(), .model = *model_});
-    step_ = steps.at(setting("server.step", "replace")).make(server_);
-    state_.add("theta", layout_, true, Flat(layout_->size(), 0.0f));
-    method_->start(state_);
-    for (const auto& slot : step_->slots()) state_.add(slot.name, layout_, false, Flat(layout_->size(), slot.initial));
+    build(method, settings, "quadratic");
+  }
+
+  TestBed(const std::string& method, const Regression& problem, const Settings& settings = {}) : uniform_(false) {
+    deal(problem);
+    build(method, settings, "linear");
   }
 
   const Method& method() const { return *method_; }
@@ -106,6 +81,60 @@ class TestBed {
   }
 
  private:
+  void build(const std::string& method, const Settings& settings, const std::string& model) {
+    const auto methods = parley::methods();
+    const auto optimizers = parley::optimizers();
+    const auto steps = parley::server_steps();
+    const auto& entry = methods.at(method);
+    const auto setting = [&](const std::string& key, const std::string& fallback) {
+      const auto found = settings.find(key);
+      return found == settings.end() ? fallback : std::get<std::string>(found->second);
+    };
+    auto client = LocalOptions::declared();
+    client.push_back({"optimizer", std::string("sgd"), ""});
+    for (const auto& option : optimizers.at(setting("client.optimizer", "sgd")).about.options) client.push_back(option);
+    client_ = Options("client", client);
+    client_.set("batch", std::int64_t{0});
+    client_.set("shuffle", false);
+    server_ = Options("server", steps.at(setting("server.step", "replace")).about.options);
+    options_ = Options("method", entry.about.options);
+    for (const auto& [key, value] : settings) {
+      const std::string section = key.substr(0, key.find('.')), name = key.substr(key.find('.') + 1);
+      if (name == "step") continue;
+      (section == "client" ? client_ : section == "server" ? server_ : options_).set(name, value);
+    }
+    const auto models = native_models();
+    model_ = models.at(model).make.at("native")(
+        Options("model", models.at(model).about.options),
+        {.input_shape = data_.shape, .outputs = data_.target_size, .loss = Loss::mse});
+    layout_ = std::make_shared<const Layout>(model_->layout());
+    local_ = LocalOptions(client_);
+    trainer_ = std::make_unique<LocalTrainer>(optimizers.at(client_.text("optimizer")).make(client_));
+    method_ = entry.make(
+        {.options = options_, .client = client_, .layout = layout_, .clients = rows_.size(), .model = *model_});
+    step_ = steps.at(setting("server.step", "replace")).make(server_);
+    state_.add("theta", layout_, true, Flat(layout_->size(), 0.0f));
+    method_->start(state_);
+    for (const auto& slot : step_->slots()) state_.add(slot.name, layout_, false, Flat(layout_->size(), slot.initial));
+  }
+
+  void deal(const Regression& problem) {
+    std::vector<float> values;
+    data_.shape = {static_cast<std::int64_t>(problem.x[0][0].size())};
+    data_.target_size = problem.y[0][0].size();
+    std::uint32_t row = 0;
+    for (std::size_t client = 0; client < problem.x.size(); ++client) {
+      auto& rows = rows_.emplace_back();
+      for (std::size_t i = 0; i < problem.x[client].size(); ++i) {
+        rows.push_back(row++);
+        const auto &x = problem.x[client][i], &y = problem.y[client][i];
+        values.insert(values.end(), x.begin(), x.end());
+        data_.targets.insert(data_.targets.end(), y.begin(), y.end());
+      }
+    }
+    data_.values = std::move(values);
+  }
+
   void deal(const Quadratics& problem) {
     std::vector<std::vector<float>> h, m;
     for (std::size_t client = 0; client < problem.h.size(); ++client) {

@@ -26,6 +26,13 @@ void add_outer(std::size_t rows, const float* deltas, std::size_t width, const f
               dimension(width), inputs, dimension(in), beta, to, dimension(in));
 }
 
+// gram += scale·xᵀx over `rows` rows, the lower triangle.
+void add_gram(std::size_t rows, const float* x, std::size_t width, float scale, std::span<float> gram) {
+  assert(gram.size() == width * width);
+  cblas_ssyrk(CblasRowMajor, CblasLower, CblasTrans, dimension(width), dimension(rows), scale, x, dimension(width),
+              1.0f, gram.data(), dimension(width));
+}
+
 void squares_of(std::span<const float> values, float scale, Flat& squares) {
   for (std::size_t i = 0; i < values.size(); ++i) squares[i] = (scale * values[i]) * (scale * values[i]);
 }
@@ -80,15 +87,20 @@ void add_squared_gradients(const LayerPass& pass, std::span<float> squares) {
 
 void add_input_gram(const LayerPass& pass, std::span<float> gram) {
   const std::size_t in = pass.layer.in();
+  if (!pass.layer.bias) return add_gram(pass.rows, pass.inputs.data(), in, 1.0f, gram);
   const std::size_t width = in + 1;
-  assert(gram.size() == width * width);
   Flat& extended = scratch(2, pass.rows * width);
   for (std::size_t r = 0; r < pass.rows; ++r) {
     std::copy_n(pass.inputs.data() + r * in, in, extended.data() + r * width);
     extended[r * width + in] = 1.0f;
   }
-  cblas_ssyrk(CblasRowMajor, CblasLower, CblasTrans, dimension(width), dimension(pass.rows), 1.0f, extended.data(),
-              dimension(width), 1.0f, gram.data(), dimension(width));
+  add_gram(pass.rows, extended.data(), width, 1.0f, gram);
+}
+
+void add_output_gram(const LayerPass& pass, std::span<float> gram) {
+  assert(!pass.deltas.empty());
+  const auto examples = static_cast<float>(pass.rows / pass.rows_per_example);  // as in add_squared_gradients
+  add_gram(pass.rows, pass.deltas.data(), pass.layer.out(), examples * examples, gram);
 }
 
 }  // namespace parley

@@ -12,8 +12,12 @@ namespace parley {
 // product for the whole batch. REQUIRES a pass of backward().
 void add_squared_gradients(const LayerPass& pass, std::span<float> squares);
 
-// Σ over rows of ã ãᵀ, with ã the layer's input and a 1 behind it for the bias, added to the lower triangle of `gram`
-// ((in + 1) × (in + 1), row-major).
+// Σ over rows of ã ãᵀ, with ã the layer's input and, if it has a bias, a 1 behind it, added to the lower triangle of
+// `gram` (row-major).
 void add_input_gram(const LayerPass& pass, std::span<float> gram);
+
+// Σ over rows of δ δᵀ, with δ the gradient of an example's own loss at the layer's outputs, added to the lower triangle
+// of `gram` (out × out, row-major). REQUIRES a pass of backward().
+void add_output_gram(const LayerPass& pass, std::span<float> gram);
 
 }  // namespace parley

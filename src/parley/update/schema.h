@@ -11,6 +11,7 @@ namespace parley {
 enum class Weighting {
   by_weight,  // Σ weight·x : an average over examples (or over clients, when the weights are uniform)
   plain,      // Σ x
+  each,       // no sum: the server keeps every client's own, which costs it that much memory a client
 };
 
 struct ChannelSpec {

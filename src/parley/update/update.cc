@@ -85,7 +85,7 @@ std::size_t Update::wire_bytes() const {
 Sum::Sum(const Schema& schema) : schema_(schema), scalars_(schema.scalars.size()) {
   for (const auto& spec : schema.channels) {
     times_.push_back(spec.times.empty() ? channels_.size() : schema.channel(spec.times));
-    channels_.emplace_back(spec.size, 0.0);
+    channels_.emplace_back(spec.weighting == Weighting::each ? 0 : spec.size, 0.0);
   }
 }
 
@@ -117,7 +117,9 @@ void Sum::check(const Schema& schema, const Update& update) {
 }
 
 void Sum::add(const Update& update) {
+  keep_single(update);
   for (std::size_t c = 0; c < channels_.size(); ++c) {
+    if (schema_.channels[c].weighting == Weighting::each) continue;
     const double factor = schema_.channels[c].weighting == Weighting::by_weight ? update.weight : 1.0;
     if (times_[c] == c) {
       add_scaled(channels_[c], factor, update.channels[c]);
@@ -135,7 +137,18 @@ void Sum::add(const Update& update) {
   wire_bytes_ += update.wire_bytes();
 }
 
-void Sum::merge(const Sum& other) {
+void Sum::keep_single(const Update& update) {
+  const auto is_each = [](const ChannelSpec& spec) { return spec.weighting == Weighting::each; };
+  if (std::ranges::none_of(schema_.channels, is_each)) return;
+  Single single{.client = update.client, .weight = update.weight, .channels = {}};
+  single.channels.resize(channels_.size());
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    if (is_each(schema_.channels[c])) single.channels[c] = update.channels[c];
+  }
+  singles_.push_back(std::move(single));
+}
+
+void Sum::merge(Sum& other) {
   assert(channels_.size() == other.channels_.size() && scalars_.size() == other.scalars_.size());
   for (std::size_t c = 0; c < channels_.size(); ++c) {
     const double* from = other.channels_[c].data();
@@ -148,6 +161,8 @@ void Sum::merge(const Sum& other) {
   weight_ += other.weight_;
   training_.merge(other.training_);
   wire_bytes_ += other.wire_bytes_;
+  std::ranges::move(other.singles_, std::back_inserter(singles_));
+  other.singles_.clear();
 }
 
 void Sum::clear() {
@@ -157,6 +172,7 @@ void Sum::clear() {
   weight_ = 0.0;
   training_ = {};
   wire_bytes_ = 0;
+  singles_.clear();
 }
 
 std::span<const double> Sum::channel(const std::string& name) const {

@@ -28,6 +28,13 @@ struct Update {
   std::size_t wire_bytes() const;
 };
 
+// What one client sent in the channels that are kept for each.
+struct Single {
+  std::size_t client = 0;
+  double weight = 0.0;
+  std::vector<Flat> channels;  // in the order of the schema; those that are summed are empty
+};
+
 // Folds the updates of one round into one sum.
 //
 // Order:    add* -> [merge*] -> read. Sums are kept in double: a million clients cost no digits, and one client in is
@@ -43,8 +50,8 @@ class Sum {
   static void check(const Schema& schema, const Update& update);
   // REQUIRES a checked update.
   void add(const Update& update);
-  // REQUIRES the same schema.
-  void merge(const Sum& other);
+  // REQUIRES the same schema. Takes over what `other` keeps for each client.
+  void merge(Sum& other);
   // Back to zero, memory kept.
   void clear();
 
@@ -53,6 +60,10 @@ class Sum {
   const TrainingStats& training() const { return training_; }
   std::size_t wire_bytes() const { return wire_bytes_; }
 
+  // In cohort order; empty when the schema keeps nothing for each client.
+  std::span<const Single> singles() const { return singles_; }
+
+  // Of a channel that is summed, likewise take_mean() and edit().
   std::span<const double> channel(const std::string& name) const;
   double scalar(const std::string& name) const;
   // The channel divided by what it was weighted with, in place, once a channel: the total weight (by_weight), the count
@@ -62,6 +73,8 @@ class Sum {
   const Schema& schema() const { return schema_; }
 
  private:
+  void keep_single(const Update& update);
+
   Schema schema_;
   std::size_t count_ = 0;
   double weight_ = 0.0;
@@ -70,6 +83,7 @@ class Sum {
   std::vector<FlatDouble> channels_;
   std::vector<std::size_t> times_;  // position of the channel each one is `times`, or its own
   std::vector<double> scalars_;
+  std::vector<Single> singles_;
 };
 
 }  // namespace parley

@@ -54,6 +54,31 @@ RC_GTEST_PROP(Sum, AnyCutOfTheCohortMergedIsTheFlatSum, (std::uint64_t seed)) {
   expect_equal(left, flat);
 }
 
+TEST(Sum, KeepsForEachClientWhatIsNotSummed) {
+  const Schema schema{.channels = {{"theta", 1}, {"own", 2, Weighting::each}}};
+  Sum left(schema), right(schema);
+  for (std::size_t client = 0; client < 3; ++client) {
+    Update update;
+    update.shape(schema);
+    update.client = client;
+    update.weight = static_cast<double>(client + 1);
+    update.channels = {{1.0f}, {static_cast<float>(client), -1.0f}};
+    (client < 1 ? left : right).add(update);
+  }
+  left.merge(right);
+  ASSERT_EQ(left.singles().size(), 3u);
+  for (std::size_t client = 0; client < 3; ++client) {
+    const Single& single = left.singles()[client];
+    EXPECT_EQ(single.client, client);
+    EXPECT_EQ(single.weight, static_cast<double>(client + 1));
+    EXPECT_EQ(single.channels[1], (Flat{static_cast<float>(client), -1.0f}));
+  }
+  EXPECT_EQ(left.channel("theta")[0], 6.0);
+  EXPECT_EQ(left.wire_bytes(), 3 * (3 * 4 + 8u));
+  left.clear();
+  EXPECT_TRUE(left.singles().empty());
+}
+
 RC_GTEST_PROP(Sum, OneClientInIsThatClientOutBitForBit, (std::uint64_t seed)) {
   Stream stream(seed, "one");
   Update update;

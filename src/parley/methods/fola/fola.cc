@@ -7,6 +7,8 @@
 #include "parley/methods/fisher.h"
 #include "parley/methods/fola/compress.h"
 #include "parley/methods/fola/input.h"
+#include "parley/methods/fola/kfac.h"
+#include "parley/methods/fola/layered.h"
 
 namespace parley {
 namespace {
@@ -29,14 +31,13 @@ struct FolaOptions {
         gradient(FisherMeter::of(options.text("gradient"))) {}
 
   static std::vector<Option> declared() {
-    return {
+    std::vector<Option> options{
         {"curvature",
          std::string("diag"),
-         "shape of the posterior: a precision for every weight, or input: the inputs' second moments of each layer",
+         "shape of the posterior: a precision for every weight; input: the second moments of each layer's inputs; "
+         "kfac: those of its inputs times those of the gradients at its outputs",
          {},
-         {"diag", "input"}},
-        {"ridge", 1e-3, "curvature = input: precision in every direction, towards the plain average", above(0.0)},
-        {"prior_every", std::int64_t{5}, "curvature = input: steps between implicit steps of the prior", at_least(1)},
+         {"diag", "input", "kfac"}},
         {"lambda", 0.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
         {"gamma", 0.0, "floor added to the global precision", at_least(0.0)},
         {"epsilon", 1e-10, "precision that a client has of what it never saw", above(0.0)},
@@ -63,7 +64,18 @@ struct FolaOptions {
          {"average", "shrink"}},
         {"compress", 1.0, "share of each layer's precision that is sent exactly, the rest as its mean (§3.5)",
          Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+        {"output_ridge", 5.0, "curvature = kfac: added to the outputs' factor, as a multiple of its mean diagonal",
+         above(0.0)},
+        {"output_scale",
+         std::string("unit"),
+         "curvature = kfac: unit: clients' output factors count alike; measured: as large as their gradients were",
+         {},
+         {"unit", "measured"}},
+        {"cg_steps", std::int64_t{20}, "curvature = kfac: conjugate gradients a layer, at most", at_least(0)},
     };
+    const auto layered = Layered::declared();
+    options.insert(options.end(), layered.begin(), layered.end());
+    return options;
   }
 };
 
@@ -185,7 +197,9 @@ void add_fola(MethodRegistry& registry) {
                 .source = "Liu & Zheng 2021",
                 .options = FolaOptions::declared()},
                [](const MethodContext& context) -> std::unique_ptr<Method> {
-                 if (context.options.text("curvature") == "input") return make_input_fola(context);
+                 const std::string& curvature = context.options.text("curvature");
+                 if (curvature == "input") return make_input_fola(context);
+                 if (curvature == "kfac") return make_kfac_fola(context);
                  return std::make_unique<Fola>(context);
                });
 }

@@ -1,0 +1,126 @@
+#include "parley/methods/fola/kfac.h"
+
+#include <algorithm>
+
+#include "parley/base/errors.h"
+#include "parley/gauss/kronecker.h"
+#include "parley/methods/fola/layered.h"
+#include "parley/model/curvature.h"
+
+namespace parley {
+namespace {
+
+constexpr const char *kMoments = "moments", *kInputs = "inputs", *kOutputs = "outputs";
+constexpr double kTolerance = 1e-5;
+
+class KfacFola final : public Method {
+ public:
+  explicit KfacFola(const MethodContext& context)
+      : layout_(context.layout),
+        layered_(context),
+        output_ridge_(static_cast<float>(context.options.real("output_ridge"))),
+        epsilon_(static_cast<float>(context.options.real("epsilon"))),
+        unit_scale_(context.options.text("output_scale") == "unit"),
+        cg_steps_(static_cast<std::size_t>(context.options.integer("cg_steps"))) {}
+
+  // `moments` has BWA in the places of a layer's weights and bias, and θ itself everywhere else. A sum of A ⊗ B is not
+  // of that form, so the factors of each client are kept.
+  Schema schema() const override {
+    return {.channels = {
+                {.name = kMoments, .size = layout_->size(), .statistic = true},
+                {.name = kInputs, .size = layered_.inputs_size(), .weighting = Weighting::each, .statistic = true},
+                {.name = kOutputs, .size = layered_.outputs_size(), .weighting = Weighting::each, .statistic = true}}};
+  }
+
+  void start(State& state) const override {
+    layered_.start(state);
+    state.add(kOutputs, layered_.outputs_layout(), false, Flat(layered_.outputs_size(), 0.0f));
+  }
+
+  void client(const ClientTask& task, Update& update) const override {
+    task.load();
+    Flat &moments = update.channels[0], &inputs = update.channels[1], &outputs = update.channels[2];
+    train_and_measure_outputs(task, update, outputs);
+    update.encoded_bytes[1] = layered_.measure_inputs(task, inputs);
+    std::ranges::copy(task.model.parameters(), moments.begin());
+    Flat matrix, product;
+    for (const auto& layer : layered_.layers()) {
+      layer.gather(std::span<const float>(moments), matrix);
+      product.resize(layer.size());
+      times_kronecker(matrix, layer.rows(), layer.width(), term_of(layer, 1.0, inputs, outputs), product);
+      layer.scatter(std::span<const float>(product), std::span(moments));
+    }
+  }
+
+  void server(ServerTask& task) const override {
+    task.sum.take_mean(kMoments);
+    const auto target = task.sum.edit(kMoments);
+    FlatDouble matrix;
+    double residual = 0.0;
+    for (const auto& layer : layered_.layers()) {
+      std::vector<KroneckerTerm> terms;
+      for (const auto& single : task.sum.singles()) {
+        terms.push_back(term_of(layer, single.weight / task.sum.weight(), single.channels[1], single.channels[2]));
+      }
+      layer.gather(std::span<const double>(target), matrix);
+      const auto report = solve_kronecker(terms, layer.rows(), layer.width(), cg_steps_, kTolerance, matrix);
+      residual = std::max(residual, report.residual);
+      layer.scatter(std::span<const double>(matrix), target);
+    }
+    task.metrics["cg_residual"] = residual;
+    task.move_theta(target);
+    layered_.keep(task.state, mean_of(task.sum, 1));
+    std::ranges::transform(mean_of(task.sum, 2), task.state.at(kOutputs).begin(),
+                           [](double x) { return static_cast<float>(x); });
+  }
+
+ private:
+  static KroneckerTerm term_of(const LayerMatrix& layer, double weight, std::span<const float> inputs,
+                               std::span<const float> outputs) {
+    return {.weight = weight, .inputs = layer.inputs_of(inputs), .outputs = layer.outputs_of(outputs)};
+  }
+
+  static std::vector<double> mean_of(const Sum& sum, std::size_t channel) {
+    std::vector<double> mean(sum.singles().front().channels[channel].size(), 0.0);
+    for (const auto& single : sum.singles()) {
+      const double share = single.weight / sum.weight();
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * static_cast<double>(single.channels[channel][i]);
+    }
+    return mean;
+  }
+
+  // B along the path: at a client's optimum its gradients, and with them B, would vanish. Its size then tells how long
+  // a client took to learn its task rather than how sure it is, which is why it is left out by default.
+  void train_and_measure_outputs(const ClientTask& task, Update& update, std::span<float> outputs) const {
+    std::vector<Flat> sums;
+    for (const auto& layer : layered_.layers()) sums.emplace_back(layer.rows() * layer.rows(), 0.0f);
+    task.model.observe([&](const LayerPass& pass) { add_output_gram(pass, sums[pass.index]); });
+    layered_.train(task, update);
+    task.model.observe({});
+    const float scale = 1.0f / static_cast<float>(update.training.examples);
+    for (std::size_t l = 0; l < sums.size(); ++l) {
+      const auto& layer = layered_.layers()[l];
+      float mean = 0.0f;  // of B's diagonal
+      for (std::size_t i = 0; i < layer.rows(); ++i) mean += scale * sums[l][i * (layer.rows() + 1)];
+      mean /= static_cast<float>(layer.rows());
+      const float size = unit_scale_ ? mean + epsilon_ : 1.0f;
+      // ε where there was no gradient at all.
+      pack_symmetric(sums[l], layer.rows(), scale / size, (output_ridge_ * mean + epsilon_) / size,
+                     layer.outputs_of(outputs));
+    }
+  }
+
+  std::shared_ptr<const Layout> layout_;
+  Layered layered_;
+  float output_ridge_, epsilon_;
+  bool unit_scale_;
+  std::size_t cg_steps_;
+};
+
+}  // namespace
+
+std::unique_ptr<Method> make_kfac_fola(const MethodContext& context) {
+  return std::make_unique<KfacFola>(context);
+}
+
+}  // namespace parley

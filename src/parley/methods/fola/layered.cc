@@ -1,0 +1,141 @@
+#include "parley/methods/fola/layered.h"
+
+#include <algorithm>
+
+#include "parley/base/errors.h"
+#include "parley/gauss/low_rank.h"
+#include "parley/model/curvature.h"
+
+namespace parley {
+namespace {
+
+// The mean of the clients' A; and, for clients to pull with, its largest eigenvectors and eigenvalues.
+constexpr const char *kInputs = "inputs", *kVectors = "prior_vectors", *kValues = "prior_values";
+
+std::int64_t extent(std::size_t n) {
+  return static_cast<std::int64_t>(n);
+}
+
+}  // namespace
+
+std::vector<Option> Layered::declared() {
+  return {
+      {"ridge", 1e-3, "curvature = input, kfac: precision in every direction of the inputs, towards the plain average",
+       above(0.0)},
+      {"rank", std::int64_t{0},
+       "curvature = input, kfac: eigenvectors of each layer's inputs that are sent, the rest as their mean; 0 sends "
+       "all",
+       at_least(0)},
+      {"prior_every", std::int64_t{5}, "curvature = input, kfac: steps between implicit steps of the prior",
+       at_least(1)},
+      {"prior_rank", std::int64_t{64}, "curvature = input, kfac: eigenvectors of each layer that the prior pulls along",
+       at_least(1)},
+  };
+}
+
+Layered::Layered(const MethodContext& context)
+    : layout_(context.layout),
+      lambda_(context.options.real("lambda")),
+      ridge_(static_cast<float>(context.options.real("ridge"))),
+      prior_every_(static_cast<std::size_t>(context.options.integer("prior_every"))),
+      prior_rank_(static_cast<std::size_t>(context.options.integer("prior_rank"))),
+      rank_(static_cast<std::size_t>(context.options.integer("rank"))) {
+  std::vector<LayoutEntry> inputs, outputs, vectors, values;
+  for (const auto& layer : context.model.layers()) {
+    const LayerMatrix matrix{layer};
+    const std::size_t rank = std::min(prior_rank_, matrix.width());
+    inputs.push_back({.name = matrix.name(), .shape = {extent(packed_size(matrix.width()))}});
+    outputs.push_back({.name = matrix.name(), .shape = {extent(packed_size(matrix.rows()))}});
+    vectors.push_back({.name = matrix.name(), .shape = {extent(rank), extent(matrix.width())}});
+    values.push_back({.name = matrix.name(), .shape = {extent(rank + 1)}});
+    layers_.push_back(matrix);
+  }
+  if (layers_.empty()) {
+    fail("method.curvature = \"{}\": this model does not show its layers; use \"diag\"",
+         context.options.text("curvature"));
+  }
+  inputs_layout_ = std::make_shared<const Layout>(std::move(inputs));
+  outputs_layout_ = std::make_shared<const Layout>(std::move(outputs));
+  vectors_layout_ = std::make_shared<const Layout>(std::move(vectors));
+  values_layout_ = std::make_shared<const Layout>(std::move(values));
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    layers_[l].inputs_offset = inputs_layout_->entries()[l].offset;
+    layers_[l].outputs_offset = outputs_layout_->entries()[l].offset;
+  }
+}
+
+void Layered::start(State& state) const {
+  state.add(kInputs, inputs_layout_, false, Flat(inputs_size(), 0.0f));
+  if (lambda_ == 0.0) return;
+  state.add(kVectors, vectors_layout_, true, Flat(vectors_layout_->size(), 0.0f));
+  state.add(kValues, values_layout_, true, Flat(values_layout_->size(), 0.0f));
+}
+
+void Layered::train(const ClientTask& task, Update& update) const {
+  if (lambda_ == 0.0 || task.round == 1) return task.train(update);
+  const auto vectors = task.broadcast.at(kVectors), values = task.broadcast.at(kValues);
+  const auto centre = task.broadcast.at("theta");
+  const auto strength = static_cast<float>(lambda_ * task.lr() * static_cast<double>(prior_every_));
+  std::vector<ProximalStep> steps;
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const auto own = values_layout_->entries()[l].of(values);  // eigenvalues, then the mean of the rest
+    steps.emplace_back(vectors_layout_->entries()[l].of(vectors), own.first(own.size() - 1), own.back(), strength);
+  }
+  Flat matrix, start;
+  const auto pull = [&](std::size_t step) {
+    if (step % prior_every_ != 0) return;
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      layers_[l].gather(std::span<const float>(task.model.parameters()), matrix);
+      layers_[l].gather(centre, start);
+      for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] -= start[i];
+      steps[l].apply(matrix, layers_[l].rows());
+      for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] += start[i];
+      layers_[l].scatter(std::span<const float>(matrix), task.model.parameters());
+    }
+  };
+  task.train(update, {}, {.after_step = pull});
+}
+
+std::size_t Layered::measure_inputs(const ClientTask& task, std::span<float> inputs) const {
+  std::vector<Flat> sums;
+  std::vector<std::size_t> rows(layers_.size(), 0);
+  for (const auto& layer : layers_) sums.emplace_back(layer.width() * layer.width(), 0.0f);
+  task.model.observe([&](const LayerPass& pass) {
+    add_input_gram(pass, sums[pass.index]);
+    rows[pass.index] += pass.rows;
+  });
+  task.trainer.show(task.model, task.data);
+  task.model.observe({});
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const auto packed = layers_[l].inputs_of(inputs);
+    pack_symmetric(sums[l], layers_[l].width(), 1.0f / static_cast<float>(rows[l]), ridge_, packed);
+  }
+  if (rank_ == 0) return 0;
+  std::size_t numbers = 0;
+  for (const auto& layer : layers_) {
+    const std::size_t rank = std::min(rank_, layer.width()), reduced = low_rank_size(layer.width(), rank);
+    if (reduced < packed_size(layer.width())) {
+      const auto packed = layer.inputs_of(inputs);
+      expand(low_rank(packed, layer.width(), rank), layer.width(), packed);
+    }
+    numbers += std::min(reduced, packed_size(layer.width()));
+  }
+  return numbers * sizeof(float);
+}
+
+void Layered::keep(State& state, std::span<const double> inputs) const {
+  const auto kept = state.at(kInputs);
+  std::ranges::transform(inputs, kept.begin(), [](double x) { return static_cast<float>(x); });
+  if (lambda_ == 0.0) return;
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const std::size_t width = layers_[l].width();
+    const auto factors =
+        low_rank(layers_[l].inputs_of(std::span<const float>(kept)), width, std::min(prior_rank_, width));
+    std::ranges::copy(factors.vectors, vectors_layout_->entries()[l].of(state.at(kVectors)).begin());
+    const auto values = values_layout_->entries()[l].of(state.at(kValues));
+    std::ranges::copy(factors.values, values.begin());
+    values.back() = factors.rest;
+  }
+}
+
+}  // namespace parley
