@@ -22,7 +22,7 @@ void ShownLayer::show(const torch::Tensor& inputs, const torch::Tensor& outputs)
 }
 
 void ShownLayer::present(const torch::Tensor& inputs, const torch::Tensor& gradient) const {
-  const torch::Tensor rows = input_rows(inputs, *display_);
+  const torch::Tensor rows = input_rows(inputs, display_->scratch);
   const torch::Tensor deltas = gradient.defined() ? output_rows(gradient) : gradient;
   const auto count = static_cast<std::size_t>(rows.size(0));
   display_->observer({.index = index_,
@@ -39,7 +39,7 @@ torch::Tensor DenseImpl::forward(const torch::Tensor& inputs) {
   return outputs;
 }
 
-torch::Tensor DenseImpl::input_rows(const torch::Tensor& inputs, Display& /*scratch*/) const {
+torch::Tensor DenseImpl::input_rows(const torch::Tensor& inputs, torch::Tensor& /*scratch*/) const {
   return inputs.reshape({-1, options.in_features()}).contiguous();
 }
 
@@ -53,13 +53,16 @@ torch::Tensor ConvImpl::forward(const torch::Tensor& inputs) {
   return outputs;
 }
 
-torch::Tensor ConvImpl::input_rows(const torch::Tensor& inputs, Display& scratch) const {
-  const auto& padding = c10::get<torch::ExpandingArray<2>>(options.padding());
-  torch::im2col_out(scratch.columns, inputs, options.kernel_size(), options.dilation(), padding, options.stride());
-  // [batch, in, positions] -> [batch · positions, in]
-  const auto by_position = scratch.columns.transpose(1, 2);
-  scratch.patches.resize_(by_position.sizes()).copy_(by_position);
-  return scratch.patches.flatten(0, 1);
+// One strided copy; im2col would put the positions last, and turning it costs as much again.
+torch::Tensor ConvImpl::input_rows(const torch::Tensor& inputs, torch::Tensor& scratch) const {
+  const auto& kernel = *options.kernel_size();
+  const auto& stride = *options.stride();
+  const auto& padding = *c10::get<torch::ExpandingArray<2>>(options.padding());
+  const auto patches = torch::constant_pad_nd(inputs, {padding[1], padding[1], padding[0], padding[0]})
+                           .unfold(2, kernel[0], stride[0])
+                           .unfold(3, kernel[1], stride[1])
+                           .permute({0, 2, 3, 1, 4, 5});  // [batch, height, width, channels, kernel, kernel]
+  return scratch.resize_(patches.sizes()).copy_(patches).view({-1, weight[0].numel()});
 }
 
 torch::Tensor ConvImpl::output_rows(const torch::Tensor& outputs) const {

@@ -6,6 +6,8 @@
 
 #include <torch/torch.h>
 
+#include <array>
+
 #include "parley/model/model.h"
 
 namespace parley {
@@ -14,7 +16,7 @@ namespace parley {
 struct Display {
   LayerObserver observer;
   std::vector<Layer> layers;
-  torch::Tensor columns = torch::empty(0), patches = torch::empty(0);  // scratch of convolutions, grown once
+  torch::Tensor scratch = torch::empty(0);  // for patches; grown once
 };
 
 // The part of a layer that reports its passes; attached to a display by the model that owns the network.
@@ -32,7 +34,7 @@ class ShownLayer {
 
  private:
   // One row for each product of the weight with a vector, those of an example next to each other; contiguous.
-  virtual torch::Tensor input_rows(const torch::Tensor& inputs, Display& scratch) const = 0;
+  virtual torch::Tensor input_rows(const torch::Tensor& inputs, torch::Tensor& scratch) const = 0;
   virtual torch::Tensor output_rows(const torch::Tensor& outputs) const = 0;
   void present(const torch::Tensor& inputs, const torch::Tensor& gradient) const;
 
@@ -46,20 +48,22 @@ class DenseImpl final : public torch::nn::LinearImpl, public ShownLayer {
   torch::Tensor forward(const torch::Tensor& inputs);
 
  private:
-  torch::Tensor input_rows(const torch::Tensor& inputs, Display& scratch) const override;
+  torch::Tensor input_rows(const torch::Tensor& inputs, torch::Tensor& scratch) const override;
   torch::Tensor output_rows(const torch::Tensor& outputs) const override;
 };
 TORCH_MODULE(Dense);
 
-// A product over patches of its inputs, unless it has groups, each with a product of its own. Zero padding only.
+// A product over patches of its inputs. Shown with one group and no dilation, and by zeros where it is padded.
 class ConvImpl final : public torch::nn::Conv2dImpl, public ShownLayer {
  public:
   using Conv2dImpl::Conv2dImpl;
   torch::Tensor forward(const torch::Tensor& inputs);
-  bool can_be_shown() const override { return options.groups() == 1; }
+  bool can_be_shown() const override {
+    return options.groups() == 1 && *options.dilation() == std::array<std::int64_t, 2>{1, 1};
+  }
 
  private:
-  torch::Tensor input_rows(const torch::Tensor& inputs, Display& scratch) const override;
+  torch::Tensor input_rows(const torch::Tensor& inputs, torch::Tensor& scratch) const override;
   torch::Tensor output_rows(const torch::Tensor& outputs) const override;
 };
 TORCH_MODULE(Conv);
