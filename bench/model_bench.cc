@@ -2,6 +2,7 @@
 // one thread.
 #include <benchmark/benchmark.h>
 
+#include "parley/model/curvature.h"
 #include "parley/model/gradient_check.h"
 #include "parley/model/model.h"
 #ifdef PARLEY_TORCH
@@ -22,27 +23,44 @@ const ModelRegistry& registry() {
   return models;
 }
 
-std::unique_ptr<Model> make(const std::string& name, const std::string& backend, std::vector<std::int64_t> hidden,
-                            const std::string& activation) {
+const Task kGrey{.input_shape = {1, 28, 28}, .outputs = 10}, kColour{.input_shape = {3, 32, 32}, .outputs = 10};
+
+std::unique_ptr<Model> make(const std::string& name, const std::string& backend, const Task& task,
+                            std::vector<std::int64_t> hidden, const std::string& activation = "relu") {
   const auto& entry = registry().at(name);
   Options options("model", entry.about.options);
-  options.set("hidden", std::move(hidden));
-  options.set("activation", activation);
-  const Task task{.input_shape = {1, 28, 28}, .outputs = 10};
+  if (!hidden.empty()) {
+    options.set("hidden", std::move(hidden));
+    options.set("activation", activation);
+  }
   auto model = choose_backend(entry, backend)(options, task);
   testing::initialise(*model);
   return model;
 }
 
-void step(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
-          std::vector<std::int64_t> hidden = {}, const std::string& activation = "relu") {
-  const auto model = make(name, backend, std::move(hidden), activation);
-  const testing::RandomBatch batch(rows, {.input_shape = {1, 28, 28}, .outputs = 10});
-  for (auto _ : state) benchmark::DoNotOptimize(model->backward(batch.get()));
+void run(benchmark::State& state, Model& model, std::size_t rows, const Task& task) {
+  const testing::RandomBatch batch(rows, task);
+  for (auto _ : state) benchmark::DoNotOptimize(model.backward(batch.get()));
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(rows));
 }
 
+void step(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
+          std::vector<std::int64_t> hidden = {}, const std::string& activation = "relu", const Task& task = kGrey) {
+  const auto model = make(name, backend, task, std::move(hidden), activation);
+  run(state, *model, rows, task);
+}
+
+// A step that also adds up the squared gradient of each example, as method.gradient = "per_sample" asks for.
+void per_sample(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
+                std::vector<std::int64_t> hidden = {}, const Task& task = kGrey) {
+  const auto model = make(name, backend, task, std::move(hidden));
+  Flat squares(model->layout().size(), 0.0f);
+  model->observe([&](const LayerPass& pass) { add_squared_gradients(pass, squares); });
+  run(state, *model, rows, task);
+}
+
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
+BENCHMARK_CAPTURE(per_sample, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(step, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100});
 BENCHMARK_CAPTURE(step, mlp_200_200_b10_native, "mlp", "native", 10, {200, 200});
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native_tanh, "mlp", "native", 32, {500, 300}, "tanh");
@@ -53,6 +71,10 @@ BENCHMARK_CAPTURE(step, mlp_100_100_b20_torch, "mlp", "torch", 20, {100, 100});
 BENCHMARK_CAPTURE(step, mlp_200_200_b10_torch, "mlp", "torch", 10, {200, 200});
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_torch_tanh, "mlp", "torch", 32, {500, 300}, "tanh");
 BENCHMARK_CAPTURE(step, cnn_mnist_b10_torch, "cnn_mnist", "torch", 10);
+BENCHMARK_CAPTURE(step, cnn_mnist_b32_torch, "cnn_mnist", "torch", 32);
+BENCHMARK_CAPTURE(per_sample, cnn_mnist_b32_torch, "cnn_mnist", "torch", 32);
+BENCHMARK_CAPTURE(step, cnn_cifar_b32_torch, "cnn_cifar", "torch", 32, {}, "relu", kColour);
+BENCHMARK_CAPTURE(per_sample, cnn_cifar_b32_torch, "cnn_cifar", "torch", 32, {}, kColour);
 #endif
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "parley/model/torch/networks.h"
 
-#include "parley/model/torch/torch_model.h"
+#include "parley/model/torch/network.h"
+#include "parley/model/torch/shown_layers.h"
 
 namespace parley {
 namespace {
@@ -18,23 +19,24 @@ torch::Tensor activate(Activation activation, const torch::Tensor& z) {
   return z;
 }
 
-class TorchMlp final : public TorchModel {
+// Dropout draws from our own stream, as the native backend does: LibTorch's generator is shared by all threads.
+class MlpNetwork final : public Network {
  public:
-  TorchMlp(const MlpPlan& plan, const Task& task)
-      : TorchModel(plan.layout(), flat(task, plan.widths.front())), plan_(plan), leaves_(leaves()) {}
+  explicit MlpNetwork(const MlpPlan& plan) : plan_(plan) {
+    for (std::size_t l = 0; l < plan_.layers(); ++l) {
+      const auto in = static_cast<std::int64_t>(plan_.widths[l]), out = static_cast<std::int64_t>(plan_.widths[l + 1]);
+      layers_.push_back(register_module(fmt::format("fc{}", l + 1), Dense(in, out)));
+    }
+  }
 
   void reseed(const Stream& noise) override { noise_ = noise; }
 
- protected:
-  std::string describe() const override { return "model mlp (torch)"; }
-
-  torch::Tensor forward(const torch::Tensor& inputs, bool training) override {
-    torch::Tensor x = inputs;
-    for (std::size_t l = 0; l < plan_.layers(); ++l) {
-      x = torch::linear(x, leaves_[2 * l], leaves_[2 * l + 1]);
-      if (l + 1 == plan_.layers()) break;
+  torch::Tensor forward(const torch::Tensor& inputs) override {
+    torch::Tensor x = layers_.front()(inputs);
+    for (std::size_t l = 1; l < plan_.layers(); ++l) {
       x = activate(plan_.activation, x);
-      if (training && plan_.dropout > 0.0) x = x * mask(x.sizes());
+      if (is_training() && plan_.dropout > 0.0) x = x * mask(x.sizes());
+      x = layers_[l](x);
     }
     return x;
   }
@@ -47,57 +49,42 @@ class TorchMlp final : public TorchModel {
   }
 
   MlpPlan plan_;
-  std::vector<torch::Tensor> leaves_;
+  std::vector<Dense> layers_;
   Stream noise_{0, "dropout"};
 };
 
-constexpr std::int64_t kKernel = 5, kFirst = 32, kSecond = 64, kDense = 512;
-
-Layout cnn_layout(const Task& task) {
-  const std::int64_t channels = task.input_shape[0];
-  const std::int64_t pooled = (task.input_shape[1] / 4) * (task.input_shape[2] / 4);
-  const auto outputs = static_cast<std::int64_t>(task.outputs);
-  return Layout({{.name = "conv1.weight", .shape = {kFirst, channels, kKernel, kKernel}},
-                 {.name = "conv1.bias", .shape = {kFirst}, .role = Role::bias},
-                 {.name = "conv2.weight", .shape = {kSecond, kFirst, kKernel, kKernel}},
-                 {.name = "conv2.bias", .shape = {kSecond}, .role = Role::bias},
-                 {.name = "fc1.weight", .shape = {kDense, kSecond * pooled}},
-                 {.name = "fc1.bias", .shape = {kDense}, .role = Role::bias},
-                 {.name = "fc2.weight", .shape = {outputs, kDense}},
-                 {.name = "fc2.bias", .shape = {outputs}, .role = Role::bias}});
-}
-
-class TorchCnn final : public TorchModel {
+class CnnNetwork final : public Network {
  public:
-  TorchCnn(std::string name, const Task& task)
-      : TorchModel(cnn_layout(task), task), name_(std::move(name)), leaves_(leaves()) {}
+  explicit CnnNetwork(const Task& task) {
+    constexpr std::int64_t kFirst = 32, kSecond = 64, kDense = 512;
+    const std::int64_t pooled = (task.input_shape[1] / 4) * (task.input_shape[2] / 4);
+    conv1_ = register_module("conv1", same_size(task.input_shape[0], kFirst));
+    conv2_ = register_module("conv2", same_size(kFirst, kSecond));
+    fc1_ = register_module("fc1", Dense(kSecond * pooled, kDense));
+    fc2_ = register_module("fc2", Dense(kDense, static_cast<std::int64_t>(task.outputs)));
+  }
 
- protected:
-  std::string describe() const override { return "model " + name_; }
-
-  torch::Tensor forward(const torch::Tensor& inputs, bool /*training*/) override {
-    torch::Tensor x = convolve(inputs, 0);
-    x = convolve(x, 2).flatten(1);
-    x = torch::relu(torch::linear(x, leaves_[4], leaves_[5]));
-    return torch::linear(x, leaves_[6], leaves_[7]);
+  // relu after pooling is the same function as before it, on a quarter of the numbers.
+  torch::Tensor forward(const torch::Tensor& inputs) override {
+    torch::Tensor x = torch::relu(torch::max_pool2d(conv1_(inputs), 2));
+    x = torch::relu(torch::max_pool2d(conv2_(x), 2));
+    return fc2_(torch::relu(fc1_(x.flatten(1))));
   }
 
  private:
-  // relu after pooling is the same function as before it, on a quarter of the numbers.
-  torch::Tensor convolve(const torch::Tensor& x, std::size_t weight) {
-    const auto z = torch::conv2d(x, leaves_[weight], leaves_[weight + 1], /*stride=*/1,
-                                 /*padding=*/kKernel / 2);
-    return torch::relu(torch::max_pool2d(z, 2));
+  static Conv same_size(std::int64_t in, std::int64_t out) {
+    return Conv(torch::nn::Conv2dOptions(in, out, /*kernel=*/5).padding(2));
   }
 
-  std::string name_;
-  std::vector<torch::Tensor> leaves_;
+  Conv conv1_{nullptr}, conv2_{nullptr};
+  Dense fc1_{nullptr}, fc2_{nullptr};
 };
 
 }  // namespace
 
 std::unique_ptr<Model> make_torch_mlp(const Options& options, const Task& task) {
-  return std::make_unique<TorchMlp>(plan_mlp(options, task), task);
+  const MlpPlan plan = plan_mlp(options, task);
+  return make_network_model("mlp (torch)", std::make_shared<MlpNetwork>(plan), flat(task, plan.widths.front()));
 }
 
 std::unique_ptr<Model> make_torch_cnn(const std::string& name, const Task& task) {
@@ -111,7 +98,7 @@ std::unique_ptr<Model> make_torch_cnn(const std::string& name, const Task& task)
         "has {}: choose 'mlp' or image data",
         name, describe_shape(task.input_shape));
   }
-  return std::make_unique<TorchCnn>(name, image);
+  return make_network_model(name, std::make_shared<CnnNetwork>(image), image);
 }
 
 }  // namespace parley

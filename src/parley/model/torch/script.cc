@@ -10,6 +10,7 @@
 #include <set>
 
 #include "parley/model/torch/guard.h"
+#include "parley/model/torch/roles.h"
 #include "parley/model/torch/torch_model.h"
 
 namespace parley {
@@ -27,25 +28,9 @@ struct Slot {
   torch::Tensor tensor() const { return owner.attr(attribute).toTensor(); }
 };
 
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 bool is_norm(const Module& owner) {
   const auto name = owner.type()->name();
   return owner.hasattr("running_mean") || (name && name->name().find("Norm") != std::string::npos);
-}
-
-Role parameter_role(const Module& owner, const std::string& attribute) {
-  const bool bias = ends_with(attribute, "bias");
-  if (is_norm(owner)) return bias ? Role::norm_shift : Role::norm_scale;
-  return bias ? Role::bias : Role::weight;
-}
-
-// What is measured but not known by name is averaged like a mean.
-Role buffer_role(const torch::Tensor& buffer, const std::string& attribute) {
-  if (!buffer.is_floating_point()) return Role::counter;
-  return ends_with(attribute, "running_var") ? Role::running_var : Role::running_mean;
 }
 
 bool has_dtype(const torch::Tensor& tensor, bool buffer) {
@@ -59,12 +44,12 @@ class SlotFinder {
   std::vector<Slot> find(const Module& module) {
     for (const auto& [prefix, owner] : module.named_modules()) {
       for (const auto& [name, tensor] : owner.named_parameters(false)) {
-        add(prefix, owner, name, tensor, parameter_role(owner, name));
+        add(prefix, owner, name, tensor, parameter_role(name, is_norm(owner)));
       }
       for (const auto& [name, tensor] : owner.named_buffers(false)) {
         // Masks and the like are constants of the script, the same in every instance.
         if (tensor.scalar_type() == torch::kBool) continue;
-        add(prefix, owner, name, tensor, buffer_role(tensor, name));
+        add(prefix, owner, name, tensor, buffer_role(name, tensor));
       }
     }
     return std::move(slots_);

@@ -49,18 +49,6 @@ torch::Tensor TorchModel::view_of(const torch::Tensor& flat, const LayoutEntry& 
       .variable_data();
 }
 
-torch::Tensor TorchModel::leaf(const LayoutEntry& entry) const {
-  auto tensor = weights_of(entry).set_requires_grad(true);
-  tensor.mutable_grad() = gradient_of(entry);
-  return tensor;
-}
-
-std::vector<torch::Tensor> TorchModel::leaves() const {
-  std::vector<torch::Tensor> result;
-  for (const auto& entry : layout_.entries()) result.push_back(leaf(entry));
-  return result;
-}
-
 torch::Tensor TorchModel::inputs_of(const Batch& batch) const {
   std::vector<std::int64_t> shape{static_cast<std::int64_t>(batch.size)};
   shape.insert(shape.end(), task_.input_shape.begin(), task_.input_shape.end());

@@ -32,9 +32,6 @@ class TorchModel : public Model {
   // An entry's part of the flat weights or gradients, in its shape.
   torch::Tensor weights_of(const LayoutEntry& entry) const { return view_of(weights_, entry); }
   torch::Tensor gradient_of(const LayoutEntry& entry) const { return view_of(gradients_, entry); }
-  // A leaf for autograd that shares its numbers with the flat tensors.
-  torch::Tensor leaf(const LayoutEntry& entry) const;
-  std::vector<torch::Tensor> leaves() const;
   // Runs one batch of zeros, so that a network that does not fit the task is refused when it is
   // made.
   void check_fit();

@@ -1,0 +1,88 @@
+#include "parley/model/torch/network.h"
+
+#include "parley/model/torch/roles.h"
+#include "parley/model/torch/shown_layers.h"
+#include "parley/model/torch/torch_model.h"
+
+namespace parley {
+namespace {
+
+using torch::nn::Module;
+
+bool is_norm(const Module& module) {
+  return module.as<torch::nn::BatchNorm2d>() != nullptr || module.as<torch::nn::GroupNorm>() != nullptr;
+}
+
+std::string join(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
+
+Layout layout_of(const Module& network) {
+  std::vector<LayoutEntry> entries;
+  const auto add = [&](const std::string& prefix, const auto& item, Role role) {
+    entries.push_back({.name = join(prefix, item.key()), .shape = item.value().sizes().vec(), .role = role});
+  };
+  for (const auto& part : network.named_modules()) {
+    const Module& module = *part.value();
+    for (const auto& item : module.named_parameters(false)) {
+      add(part.key(), item, parameter_role(item.key(), is_norm(module)));
+    }
+    for (const auto& item : module.named_buffers(false)) add(part.key(), item, buffer_role(item.key(), item.value()));
+  }
+  return Layout(std::move(entries));
+}
+
+class NetworkModel final : public TorchModel {
+ public:
+  NetworkModel(std::string name, std::shared_ptr<Network> network, const Task& task)
+      : TorchModel(layout_of(*network), task), name_(std::move(name)), network_(std::move(network)) {
+    bind();
+    find_layers();
+  }
+
+  void reseed(const Stream& noise) override { network_->reseed(noise); }
+  std::span<const Layer> layers() const override { return display_.layers; }
+  void observe(LayerObserver observer) override { display_.observer = std::move(observer); }
+
+ protected:
+  std::string describe() const override { return "model " + name_; }
+
+  torch::Tensor forward(const torch::Tensor& inputs, bool training) override {
+    if (network_->is_training() != training) network_->train(training);
+    return network_->forward(inputs);
+  }
+
+ private:
+  // Counters become floats here: the network only ever adds to them.
+  void bind() {
+    for (auto& item : network_->named_parameters()) {
+      const LayoutEntry& entry = *layout().find(item.key());
+      item.value().set_data(weights_of(entry));
+      item.value().mutable_grad() = gradient_of(entry);
+    }
+    for (auto& item : network_->named_buffers()) item.value().set_data(weights_of(*layout().find(item.key())));
+  }
+
+  void find_layers() {
+    for (const auto& part : network_->named_modules()) {
+      auto* const shown = dynamic_cast<ShownLayer*>(part.value().get());
+      if (shown == nullptr || !shown->can_be_shown()) continue;
+      shown->attach(display_, display_.layers.size());
+      const LayoutEntry* const bias = layout().find(join(part.key(), "bias"));
+      display_.layers.push_back({.weight = *layout().find(join(part.key(), "weight")),
+                                 .bias = bias == nullptr ? std::nullopt : std::optional(*bias)});
+    }
+  }
+
+  std::string name_;
+  std::shared_ptr<Network> network_;
+  Display display_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_network_model(std::string name, std::shared_ptr<Network> network, const Task& task) {
+  return std::make_unique<NetworkModel>(std::move(name), std::move(network), task);
+}
+
+}  // namespace parley
