@@ -76,8 +76,8 @@ void require_posterior(const Method& method, const Settings& settings, const Cat
   const std::int64_t samples = settings.evaluate.integer("posterior_samples");
   if (samples == 0 || method.has_posterior()) return;
   fail(
-      "evaluate.posterior_samples = {}: with these settings {} has no posterior to draw networks from; with its "
-      "default options this has one: {}",
+      "evaluate.posterior_samples = {}: with these settings {} has no posterior to draw networks from; methods that "
+      "have one by default: {}",
       samples, settings.method.text("name"), fmt::join(methods_with_posterior(catalogue, context), ", "));
 }
 
@@ -93,7 +93,8 @@ std::shared_ptr<const Dataset> load_ood(const Settings& settings, const Catalogu
   Options options("data", common_data_options());
   for (const auto& option : catalogue.datasets.at(name).about.options) options.set(option.key, option.fallback);
   options.set("name", name);
-  for (const char* key : {"root", "test_limit"}) options.set(key, settings.data.values().find(key)->second);
+  options.set("root", settings.data.text("root"));
+  options.set("test_limit", settings.data.integer("test_limit"));
   options.set("limit", std::int64_t{1});  // its training part is not used
   Dataset ood = *cache.load(options, catalogue).test;
   if (ood.shape != train.shape) {

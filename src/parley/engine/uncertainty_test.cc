@@ -221,7 +221,7 @@ TEST(Uncertainty, DrawsMoveNothingElse) {
 }
 
 TEST(Uncertainty, NeedsAMethodWithAPosterior) {
-  const std::string remedy = "no posterior to draw networks from; with its default options this has one: fola";
+  const std::string remedy = "no posterior to draw networks from; methods that have one by default: fola";
   EXPECT_NE(
       refusal({"method.name=fedavg"}).find("evaluate.posterior_samples = 5: with these settings fedavg has " + remedy),
       std::string::npos)

@@ -185,18 +185,11 @@ TEST(Fola, DrawsWhatIsTrainedAndKeepsTheRest) {
   State state;
   state.add("theta", layout, true, {1, 2, 3, 4, 5});
   fola->start(state);
-  const auto drawn = [&](double scale, std::uint64_t sample) {
-    Stream stream(1, "posterior", 1, sample);
-    Flat theta(5);
-    fola->draw(state, {.examples = 10, .scale = scale, .prior_precision = 1}, stream, theta);
-    return theta;
-  };
-  const Flat first = drawn(1.0, 0);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(first[i], state.at("theta")[i]);
-  for (std::size_t i = 3; i < 5; ++i) EXPECT_EQ(first[i], state.at("theta")[i]);
-  EXPECT_EQ(first, drawn(1.0, 0));
-  EXPECT_NE(first, drawn(1.0, 1));
-  EXPECT_TRUE(std::ranges::equal(drawn(0.0, 0), state.at("theta")));
+  Stream stream(1, "posterior");
+  Flat drawn(5);
+  fola->draw(state, {.examples = 10, .scale = 1, .prior_precision = 1}, stream, drawn);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(drawn[i], state.at("theta")[i]);
+  for (std::size_t i = 3; i < 5; ++i) EXPECT_EQ(drawn[i], state.at("theta")[i]);
 }
 
 TEST(Fola, AMixtureHasNoPosteriorToDrawFrom) {
