@@ -24,12 +24,15 @@ std::string bar(double share, std::size_t width) {
   return text;
 }
 
-// "test 87.3 %, loss 0.412": what a person wants to see of a round.
+// "test 87.3 %  loss 0.412  posterior 0.398": what a person wants to see of a round.
 std::string headline(const Json& metrics) {
   std::string text;
   if (metrics.contains("test_accuracy"))
     text += fmt::format("test {}  ", percent(metrics["test_accuracy"].get<double>()));
   if (metrics.contains("test_loss")) text += fmt::format("loss {:.4g}  ", metrics["test_loss"].get<double>());
+  if (metrics.contains("posterior_loss")) {
+    text += fmt::format("posterior {:.4g}  ", metrics["posterior_loss"].get<double>());
+  }
   if (metrics.contains("refused")) text += fmt::format("refused {}  ", metrics["refused"].size());
   return text;
 }

@@ -52,6 +52,59 @@ std::string describe(const PartitionRegistry::Entry& entry, const Options& optio
                      empty > 0 ? fmt::format(" ({} without data)", empty) : "");
 }
 
+// The methods that have a posterior with their default options; for the message.
+std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, const MethodContext& context) {
+  std::vector<std::string> names;
+  for (const auto& entry : catalogue.methods.entries()) {
+    const Options defaults("method", entry.about.options);
+    try {
+      const auto method = entry.make({.options = defaults,
+                                      .client = context.client,
+                                      .layout = context.layout,
+                                      .clients = context.clients,
+                                      .model = context.model});
+      if (method->has_posterior()) names.push_back(entry.about.name);
+    } catch (const InputError&) {
+      // One that cannot run with this [client] or model is no way out.
+    }
+  }
+  return names;
+}
+
+void require_posterior(const Method& method, const Settings& settings, const Catalogue& catalogue,
+                       const MethodContext& context) {
+  const std::int64_t samples = settings.evaluate.integer("posterior_samples");
+  if (samples == 0 || method.has_posterior()) return;
+  fail(
+      "evaluate.posterior_samples = {}: with these settings {} has no posterior to draw networks from; methods that "
+      "have one by default: {}",
+      samples, settings.method.text("name"), fmt::join(methods_with_posterior(catalogue, context), ", "));
+}
+
+// The test part of evaluate.ood, as a model of `train` sees it; null when there is none.
+std::shared_ptr<const Dataset> load_ood(const Settings& settings, const Catalogue& catalogue, const Dataset& train,
+                                        DataCache& cache) {
+  const std::string& name = settings.evaluate.text("ood");
+  if (name.empty()) return nullptr;
+  if (train.classes == 0) {
+    fail("evaluate.ood = \"{}\": data set '{}' has no classes, and only class probabilities tell data apart; set \"\"",
+         name, train.name);
+  }
+  Options options("data", common_data_options());
+  for (const auto& option : catalogue.datasets.at(name).about.options) options.set(option.key, option.fallback);
+  options.set("name", name);
+  options.set("root", settings.data.text("root"));
+  options.set("test_limit", settings.data.integer("test_limit"));
+  options.set("limit", std::int64_t{1});  // its training part is not used
+  Dataset ood = *cache.load(options, catalogue).test;
+  if (ood.shape != train.shape) {
+    fail("evaluate.ood = \"{}\": its examples have the shape {}, those of '{}' {}; expected the same", name,
+         describe_shape(ood.shape), train.name, describe_shape(train.shape));
+  }
+  ood.transform = train.transform;
+  return std::make_shared<const Dataset>(std::move(ood));
+}
+
 }  // namespace
 
 TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
@@ -87,12 +140,14 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   const auto model = experiment.new_model();
   experiment.layout = std::make_shared<const Layout>(model->layout());
   experiment.initial = initial_weights(*model, settings);
-  experiment.method = catalogue.methods.at(settings.method.text("name"))
-                          .make({.options = settings.method,
-                                 .client = settings.client,
-                                 .layout = experiment.layout,
-                                 .clients = experiment.clients(),
-                                 .model = *model});
+  const MethodContext context{.options = settings.method,
+                              .client = settings.client,
+                              .layout = experiment.layout,
+                              .clients = experiment.clients(),
+                              .model = *model};
+  experiment.method = catalogue.methods.at(settings.method.text("name")).make(context);
+  require_posterior(*experiment.method, settings, catalogue, context);
+  experiment.ood = load_ood(settings, catalogue, train, cache);
   experiment.server_step = catalogue.server_steps.at(settings.server.text("step")).make(settings.server);
   for (const auto& name : settings.stages.texts("use")) {
     experiment.stages.push_back(catalogue.stages.at(name).make(settings.stages));

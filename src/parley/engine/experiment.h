@@ -41,7 +41,8 @@ struct Experiment {
   std::unique_ptr<ServerStep> server_step;
   std::vector<std::unique_ptr<Stage>> stages;
   MakeOptimizer make_optimizer;
-  std::string partition_text;  // "dirichlet alpha=0.01, 10 clients"
+  std::shared_ptr<const Dataset> ood;  // evaluate.ood: inputs unlike the data, seen through its transform; or null
+  std::string partition_text;          // "dirichlet alpha=0.01, 10 clients"
 
   std::unique_ptr<Model> new_model() const { return make_model(settings.model, task); }
   std::size_t clients() const { return federated.partition.clients.size(); }

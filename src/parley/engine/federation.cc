@@ -10,6 +10,13 @@
 #include "parley/engine/cohort.h"
 
 namespace parley {
+namespace {
+
+std::size_t chunks_of(std::size_t rows) {
+  return (rows + kEvaluationChunk - 1) / kEvaluationChunk;
+}
+
+}  // namespace
 
 // What one thread owns: a model and everything that is reused from client to client.
 struct Federation::Worker {
@@ -115,20 +122,52 @@ RoundReport Federation::round(std::size_t number, const std::function<void(std::
   return report;
 }
 
+void Federation::for_each_chunk(std::span<const float> theta, std::size_t rows, const Visit& visit) {
+  for (const auto& worker : workers_) std::ranges::copy(theta, worker->model->parameters().begin());
+  run_jobs(workers_.size(), chunks_of(rows), [&](std::size_t worker, std::size_t chunk) {
+    const std::size_t begin = chunk * kEvaluationChunk;
+    visit(*workers_[worker], begin, std::min(begin + kEvaluationChunk, rows));
+  });
+}
+
 Evaluation Federation::evaluate(const Dataset& data) {
-  constexpr std::size_t kChunk = 500;
   const WholeView whole(data);
-  const std::size_t chunks = (data.size() + kChunk - 1) / kChunk;
-  std::vector<Evaluation> parts(chunks);
-  for (const auto& worker : workers_) std::ranges::copy(state_.at("theta"), worker->model->parameters().begin());
-  run_jobs(workers_.size(), chunks, [&](std::size_t w, std::size_t chunk) {
-    Worker& worker = *workers_[w];
-    const std::size_t begin = chunk * kChunk, end = std::min(begin + kChunk, data.size());
-    parts[chunk] = parley::evaluate(*worker.model, whole.view(), begin, end, worker.evaluation);
+  std::vector<Evaluation> parts(chunks_of(data.size()));
+  for_each_chunk(state_.at("theta"), data.size(), [&](Worker& worker, std::size_t begin, std::size_t end) {
+    parts[begin / kEvaluationChunk] = parley::evaluate(*worker.model, whole.view(), begin, end, worker.evaluation);
   });
   Evaluation total = parts.at(0);
-  for (std::size_t i = 1; i < chunks; ++i) total.merge(parts[i]);  // in order: the same bits for any number of threads
+  for (std::size_t i = 1; i < parts.size(); ++i) total.merge(parts[i]);  // in order: the same bits for any threads
   return total;
+}
+
+void Federation::add_network(std::span<const float> theta, const View& view, std::size_t network,
+                             MeanPrediction& mean) {
+  for_each_chunk(theta, view.size(), [&](Worker& worker, std::size_t begin, std::size_t end) {
+    auto& [batch, outputs] = worker.evaluation;
+    outputs.resize((end - begin) * mean.width());
+    worker.model->predict(batch.gather_range(view, begin, end), outputs);
+    mean.add(network, begin, outputs);
+  });
+}
+
+MeanPrediction Federation::predict(const Dataset& data) {
+  MeanPrediction mean(experiment_.task.loss, data.size(), experiment_.task.outputs);
+  add_network(state_.at("theta"), WholeView(data).view(), 0, mean);
+  return mean;
+}
+
+MeanPrediction Federation::predict(const Dataset& data, std::size_t round, std::size_t samples,
+                                   const PosteriorDraw& how) {
+  MeanPrediction mean(experiment_.task.loss, data.size(), experiment_.task.outputs);
+  const WholeView whole(data);
+  Flat theta(experiment_.layout->size());
+  for (std::size_t sample = 0; sample < samples; ++sample) {
+    Stream stream(seed_, "posterior", round, sample);
+    experiment_.method->draw(state_, how, stream, theta);
+    add_network(theta, whole.view(), sample, mean);
+  }
+  return mean;
 }
 
 }  // namespace parley

@@ -45,10 +45,21 @@ class Federation {
   RoundReport round(std::size_t number, const std::function<void(std::size_t, std::size_t)>& done = {});
   // The state's model on all rows of a data set.
   Evaluation evaluate(const Dataset& data);
+  // What the state's model predicts for each of them.
+  MeanPrediction predict(const Dataset& data);
+  // What `samples` networks drawn from the posterior predict together. The same networks whenever the round is the
+  // same, one stream each. REQUIRES a method that has a posterior.
+  MeanPrediction predict(const Dataset& data, std::size_t round, std::size_t samples, const PosteriorDraw& how);
 
  private:
   struct Worker;
 
+  using Visit = std::function<void(Worker& worker, std::size_t begin, std::size_t end)>;
+
+  // Puts these weights into every worker's model and shares out the rows [0, rows), in fixed chunks.
+  void for_each_chunk(std::span<const float> theta, std::size_t rows, const Visit& visit);
+  // Network number `network` of the mean: these weights.
+  void add_network(std::span<const float> theta, const View& view, std::size_t network, MeanPrediction& mean);
   void train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema, Update& update) const;
   void require_enough(const CohortResult& result, const RoundReport& report, std::size_t cohort) const;
 

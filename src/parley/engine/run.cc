@@ -6,7 +6,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
-#include "parley/engine/federation.h"
+#include "parley/engine/uncertainty.h"
 
 namespace parley {
 namespace {
@@ -167,6 +167,7 @@ class Runner {
     if (round % every == 0 || round == rounds_) {
       const Stopwatch evaluation;
       add_evaluation(line, federation_.evaluate(*experiment_.federated.data.test));
+      for (const auto& [name, value] : measure_uncertainty(experiment_, federation_, round)) line[name] = value;
       line["evaluation_seconds"] = evaluation.seconds();
     }
     folder_.append_metrics(line);

@@ -66,8 +66,19 @@ std::vector<Option> stages_options() {
 }
 
 std::vector<Option> evaluate_options() {
-  return {{"every", std::int64_t{1}, "rounds between evaluations on the test set; the last round is always evaluated",
-           at_least(1)}};
+  return {
+      {"every", std::int64_t{1}, "rounds between evaluations on the test set; the last round is always evaluated",
+       at_least(1)},
+      {"posterior_samples", std::int64_t{0},
+       "networks drawn from the method's posterior, whose mean prediction is evaluated beside the model; 0 = none",
+       at_least(0)},
+      {"posterior_scale", 1.0, "factor on the posterior's covariance; 0 draws the mean", at_least(0.0)},
+      {"prior_precision", 1000.0,
+       "precision of a weight before any data; 1000 is the spread of fresh weights behind 333 inputs", above(0.0)},
+      {"ood", std::string(),
+       "a data set of another kind and the same input shape, to be told from the test set by the model's doubt; empty "
+       "= none"},
+  };
 }
 
 std::vector<Option> store_options() {
@@ -163,6 +174,23 @@ std::string belongs_elsewhere(const Settings& settings, const Catalogue& catalog
   return "";
 }
 
+// evaluate.ood is a data set that needs nothing but its name.
+Options resolve_evaluate(Config& config, const Catalogue& catalogue) {
+  Options evaluate = config.resolve("evaluate", evaluate_options());
+  std::vector<std::string> known;
+  for (const auto& entry : catalogue.datasets.entries()) {
+    const auto& options = entry.about.options;
+    if (std::ranges::none_of(options, [](const Option& option) { return option.key == "path"; })) {
+      known.push_back(entry.about.name);
+    }
+  }
+  const std::string& ood = evaluate.text("ood");
+  if (!ood.empty() && std::ranges::find(known, ood) == known.end()) {
+    config.refuse("evaluate", "ood", unknown_name("data set", ood, known));
+  }
+  return evaluate;
+}
+
 }  // namespace
 
 Settings resolve(Config config, const Catalogue& catalogue) {
@@ -176,7 +204,7 @@ Settings resolve(Config config, const Catalogue& catalogue) {
   settings.server = resolve_chosen(config, "server", server_options(catalogue), "step", catalogue.server_steps);
   settings.method = resolve_method(config, catalogue);
   settings.stages = resolve_stages(config, catalogue);
-  settings.evaluate = config.resolve("evaluate", evaluate_options());
+  settings.evaluate = resolve_evaluate(config, catalogue);
   settings.store = config.resolve("store", store_options());
   config.drop("sweep");  // read by `parley sweep`
   config.refuse_unknown([&](const std::string& section, const std::string& key) {

@@ -99,6 +99,22 @@ TEST_P(Contract, TheSameSeedGivesTheSameBits) {
   EXPECT_TRUE(std::ranges::equal(a.theta(), b.theta()));
 }
 
+// What evaluation relies on: no spread is the model itself, and a draw follows from its stream alone.
+TEST_P(Contract, APosteriorIsDrawnAroundTheModel) {
+  TestBed bed(GetParam(), kFour, settings());
+  if (!bed.method().has_posterior()) return;
+  bed.rounds(2);
+  const auto drawn = [&](double scale, std::uint64_t sample) {
+    Stream stream(1, "posterior", 2, sample);
+    Flat theta(bed.theta().size());
+    bed.method().draw(bed.state(), {.examples = 10, .scale = scale, .prior_precision = 1}, stream, theta);
+    return theta;
+  };
+  EXPECT_TRUE(std::ranges::equal(drawn(0.0, 0), bed.theta()));
+  EXPECT_EQ(drawn(1.0, 0), drawn(1.0, 0));
+  EXPECT_NE(drawn(1.0, 0), drawn(1.0, 1));
+}
+
 TEST_P(Contract, DivergenceIsARefusalNotACrash) {
   auto wild = settings();
   wild["client.lr"] = 1e30;

@@ -1,6 +1,7 @@
 #include "parley/methods/method.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace parley {
 
@@ -24,6 +25,10 @@ void ServerTask::move_theta(std::span<const double> target) const {
   for (const auto& slot : step.slots()) slots.push_back(state.at(slot.name).first(trainable));
   step.apply(theta.first(trainable), target.first(trainable), slots);
   for (std::size_t i = trainable; i < theta.size(); ++i) theta[i] = static_cast<float>(target[i]);
+}
+
+void Method::draw(const State&, const PosteriorDraw&, Stream&, std::span<float>) const {
+  assert(false && "drawn from a method without a posterior");
 }
 
 }  // namespace parley

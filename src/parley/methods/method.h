@@ -61,6 +61,13 @@ struct ServerTask {
   void move_theta(std::span<const double> target) const;
 };
 
+// How one network is drawn from a posterior.
+struct PosteriorDraw {
+  double examples;         // that the posterior has seen, over all clients
+  double scale;            // on the covariance: 1 as it is, 0 the mean
+  double prior_precision;  // of every weight before any data; > 0, so that the posterior is proper
+};
+
 class Method {
  public:
   virtual ~Method() = default;
@@ -71,6 +78,12 @@ class Method {
   // Fills the update's channels and scalars; the engine has set its weight. Throws RefusedUpdate when training failed.
   virtual void client(const ClientTask& task, Update& update) const = 0;
   virtual void server(ServerTask& task) const = 0;
+
+  // Whether the state holds, with the method's options, a distribution over weights that networks can be drawn from.
+  virtual bool has_posterior() const { return false; }
+  // Writes one network to `theta`, of the layout's size: what is trained is drawn, the rest is the state's. All
+  // randomness comes from `stream`. REQUIRES has_posterior().
+  virtual void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const;
 };
 
 // What a method is made from. `local` and `client` are the resolved [client]; a method refuses settings it cannot

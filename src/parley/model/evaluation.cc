@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 
+#include "parley/base/errors.h"
 #include "parley/model/losses.h"
 
 namespace parley {
@@ -70,6 +71,18 @@ void add_batch(Evaluation& to, Loss loss, const Batch& batch, std::size_t width,
   to.examples += batch.size;
 }
 
+Evaluation nothing_yet(const View& view) {
+  Evaluation result;
+  result.class_total.resize(view.data->classes);
+  result.class_correct.resize(view.data->classes);
+  return result;
+}
+
+void require_finite(const Evaluation& result, std::size_t examples, const char* remedy) {
+  if (std::isfinite(result.loss_sum)) return;
+  fail<RunError>("evaluation: the loss on {} examples is not finite: {}", examples, remedy);
+}
+
 template <class T>
 void add_to(std::vector<T>& to, const std::vector<T>& from) {
   if (to.size() < from.size()) to.resize(from.size());
@@ -113,9 +126,7 @@ void Evaluation::merge(const Evaluation& other) {
 Evaluation evaluate(Model& model, const View& view, std::size_t begin, std::size_t end, EvaluationBuffer& buffer,
                     std::size_t chunk) {
   assert(begin <= end && end <= view.size() && chunk > 0);
-  Evaluation result;
-  result.class_total.resize(view.data->classes);
-  result.class_correct.resize(view.data->classes);
+  Evaluation result = nothing_yet(view);
   const std::size_t width = model.outputs();
   for (std::size_t at = begin; at < end; at += chunk) {
     const Batch batch = buffer.batch.gather_range(view, at, std::min(at + chunk, end));
@@ -123,18 +134,28 @@ Evaluation evaluate(Model& model, const View& view, std::size_t begin, std::size
     model.predict(batch, buffer.outputs);
     add_batch(result, model.loss(), batch, width, buffer.outputs);
   }
-  if (!std::isfinite(result.loss_sum)) {
-    fail<RunError>(
-        "evaluation: the loss on {} examples is not finite: the model has diverged; lower "
-        "client.lr",
-        end - begin);
-  }
+  require_finite(result, end - begin, "the model has diverged; lower client.lr");
   return result;
 }
 
 Evaluation evaluate(Model& model, const View& view) {
   EvaluationBuffer buffer;
   return evaluate(model, view, 0, view.size(), buffer);
+}
+
+Evaluation evaluate(const MeanPrediction& prediction, const View& view) {
+  const std::size_t width = prediction.width();
+  assert(prediction.outputs().size() == view.size() * width);
+  Evaluation result = nothing_yet(view);
+  EvaluationBuffer buffer;
+  for (std::size_t at = 0; at < view.size(); at += kEvaluationChunk) {
+    const Batch batch = buffer.batch.gather_range(view, at, std::min(at + kEvaluationChunk, view.size()));
+    const auto outputs = prediction.outputs().subspan(at * width, batch.size * width);
+    buffer.outputs.assign(outputs.begin(), outputs.end());
+    add_batch(result, prediction.loss(), batch, width, buffer.outputs);
+  }
+  require_finite(result, view.size(), "networks this far from the mean overflow; lower evaluate.posterior_scale");
+  return result;
 }
 
 }  // namespace parley

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "parley/model/model.h"
+#include "parley/model/prediction.h"
 
 namespace parley {
 
@@ -43,10 +44,14 @@ struct EvaluationBuffer {
   Flat outputs;
 };
 
+inline constexpr std::size_t kEvaluationChunk = 500;
+
 // The examples [begin, end) of the view, `chunk` at a time. Throws RunError when the loss is not finite: a failed
 // evaluation is a failure, not a zero.
 Evaluation evaluate(Model& model, const View& view, std::size_t begin, std::size_t end, EvaluationBuffer& buffer,
-                    std::size_t chunk = 500);
+                    std::size_t chunk = kEvaluationChunk);
 Evaluation evaluate(Model& model, const View& view);
+// Likewise, of what was predicted for every row of the view.
+Evaluation evaluate(const MeanPrediction& prediction, const View& view);
 
 }  // namespace parley

@@ -114,6 +114,23 @@ TEST(Evaluation, OfPartsMergesIntoTheWhole) {
   EXPECT_NEAR(merged.ece(), expected.ece(), 1e-12);
 }
 
+TEST(Evaluation, OfAPredictionIsThatOfTheModelThatMadeIt) {
+  const testing::RandomBatch batch(1203, {.input_shape = {5}, .outputs = 5});
+  const auto inputs = batch.get().inputs;
+  const auto labels = batch.get().labels;
+  const auto data = classes(5, {inputs.begin(), inputs.end()}, {labels.begin(), labels.end()});
+  Echo model(5, Loss::cross_entropy);
+  MeanPrediction prediction(Loss::cross_entropy, 1203, 5);
+  prediction.add(0, 0, inputs);
+  const auto expected = evaluate(model, WholeView(data).view()), got = evaluate(prediction, WholeView(data).view());
+  EXPECT_EQ(got.examples, expected.examples);
+  EXPECT_EQ(got.correct, expected.correct);
+  EXPECT_EQ(got.class_correct, expected.class_correct);
+  EXPECT_EQ(got.loss(), expected.loss());
+  EXPECT_EQ(got.brier(), expected.brier());
+  EXPECT_EQ(got.ece(), expected.ece());
+}
+
 TEST(Evaluation, OfADivergedModelIsAFailure) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();

@@ -196,6 +196,62 @@ std::string result_table(const std::vector<ReportGroup>& groups) {
   return result;
 }
 
+// ---- uncertainty ----------------------------------------------------------------------------------------------------
+
+// A number that the model and the networks drawn from its posterior both have.
+struct Pair {
+  const char* head;
+  const char* point;
+  const char* posterior;
+  Format format;
+  int best;  // +1: the greater is marked; -1: the less
+};
+constexpr Pair kPairs[] = {{"Loss", "test_loss", "posterior_loss", loss, -1},
+                           {"Accuracy, %", "test_accuracy", "posterior_accuracy", percent, +1},
+                           {"Calibration error", "test_ece", "posterior_ece", loss, -1},
+                           {"Brier score", "test_brier", "posterior_brier", loss, -1},
+                           {"Other data, AUROC", "ood_auroc", "posterior_ood_auroc", loss, +1}};
+
+// The cells of the two rows of a group in one column; the better one is marked, unless they read the same.
+std::pair<std::string, std::string> pair_cells(const ReportGroup& group, const Pair& pair) {
+  const auto point = group.last(pair.point), posterior = group.last(pair.posterior);
+  const bool differ = point && posterior && pair.format(point->mean) != pair.format(posterior->mean);
+  const bool sampling_wins = differ && pair.best * (posterior->mean - point->mean) > 0;
+  const auto cell = [&](const std::optional<Spread>& value, bool marked) {
+    return fmt::format("<td{}>{}</td>", marked ? " class=\"best\"" : "", value ? cell_text(*value, pair.format) : "–");
+  };
+  return {cell(point, differ && !sampling_wins), cell(posterior, sampling_wins)};
+}
+
+std::string uncertainty_section(const std::vector<ReportGroup>& groups) {
+  std::string head, body;
+  for (const auto& pair : kPairs) head += fmt::format("<th scope=\"col\">{}</th>", pair.head);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const bool sampled = groups[g].last("posterior_loss").has_value();
+    if (!sampled && !groups[g].last("ood_auroc")) continue;
+    std::string point, posterior;
+    for (const auto& pair : kPairs) {
+      const auto [first, second] = pair_cells(groups[g], pair);
+      point += first;
+      posterior += second;
+    }
+    body += fmt::format(
+        "<tr><th scope=\"row\"><span class=\"label\">{}<span>{}</span></span></th><td "
+        "class=\"text\">model</td>{}</tr>\n",
+        swatch(g), escape(groups[g].label), point);
+    if (sampled) body += fmt::format("<tr><th></th><td class=\"text\">posterior</td>{}</tr>\n", posterior);
+  }
+  if (body.empty()) return "";
+  return fmt::format(
+      "\n<section aria-labelledby=\"h-uncertainty\">\n<h2 id=\"h-uncertainty\">Uncertainty</h2>\n"
+      "<p class=\"note\">The model by itself, and the mean prediction of networks drawn from its posterior, after the "
+      "last round. AUROC: the chance that the model doubts an example of other data more than one of the test set; 0.5 "
+      "is guessing.</p>\n<div class=\"table result\"><table>\n<thead><tr><th scope=\"col\">Method</th>"
+      "<th class=\"text\" scope=\"col\">Prediction</th>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n"
+      "<div id=\"uncertainty-charts\" class=\"charts\"></div>\n</section>\n",
+      head, body);
+}
+
 // ---- what the head of the page says ---------------------------------------------------------------------------------
 
 // The different values of a text among the runs, in order; empty ones left out.
@@ -454,6 +510,7 @@ std::string render_report(const ReportData& data) {
       {"setting", escape(setting_text(data))},
       {"finding", escape(finding_text(groups))},
       {"result", result_table(groups)},
+      {"uncertainty", uncertainty_section(groups)},
       {"refused", refused_section(data)},
       {"runs", runs_section(data)},
       {"footer", escape(footer_text(data))},

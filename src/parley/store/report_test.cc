@@ -205,6 +205,30 @@ TEST_F(ReportTest, ThePageStandsAloneAndTheTableNeedsNoScript) {
   EXPECT_EQ(page.find("<mark>lr"), std::string::npos);
 }
 
+TEST_F(ReportTest, UncertaintyComparesTheModelWithItsPosteriorWhereItWasMeasured) {
+  write_run("a", "fedavg", 1, 0.8);
+  EXPECT_EQ(render_report(read()).find("Uncertainty"), std::string::npos);
+  write_run("b", "fola", 1, 0.9);
+  write("b/metrics.jsonl", R"({"round":1,"test_loss":0.5,"posterior_loss":0.4,"test_ece":0.02,"posterior_ece":0.03,)"
+                           R"("test_brier":0.1,"posterior_brier":0.1,"ood_auroc":0.8,"posterior_ood_auroc":0.9})"
+                           "\n");
+  write_run("c", "fedprox", 1, 0.7);
+  write("c/metrics.jsonl", "{\"round\":1,\"test_loss\":0.6,\"ood_auroc\":0.7}\n");
+  const std::string page = render_report(read());
+  const std::string section = page.substr(page.find("id=\"h-uncertainty\""));
+  const std::string table = section.substr(0, section.find("</table>"));
+  EXPECT_EQ(count(table, "<tr>"), 1u + 2u + 1u);  // the head; fola with and without sampling; fedprox; no fedavg
+  EXPECT_NE(table.find("<td>0.5000</td><td>–</td><td class=\"best\">0.0200</td><td>0.1000</td><td>0.8000</td>"),
+            std::string::npos)
+      << table;
+  EXPECT_NE(table.find("<td class=\"best\">0.4000</td><td>–</td><td>0.0300</td><td>0.1000</td>"
+                       "<td class=\"best\">0.9000</td>"),
+            std::string::npos)
+      << table;
+  EXPECT_NE(table.find("<td>0.7000</td>"), std::string::npos);
+  EXPECT_EQ(table.find("fedavg"), std::string::npos);
+}
+
 TEST_F(ReportTest, RunsThatShareASplitShareItsMap) {
   const auto with_split = [&](const std::string& name, int seed, int first) {
     write(name + "/run.json", Json{{"label", name}, {"seed", seed}, {"label_histogram", {{first, 0}, {0, 1}}}}.dump());

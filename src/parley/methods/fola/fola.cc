@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/gauss/normal.h"
 #include "parley/methods/fisher.h"
 #include "parley/methods/fola/compress.h"
 #include "parley/methods/fola/input.h"
@@ -127,6 +128,22 @@ class Fola final : public Method {
     double sum = 0.0;
     for (const float p : task.state.at(kPrecision)) sum += p;
     task.metrics["precision_mean"] = sum / static_cast<double>(layout_->size());
+  }
+
+  // The mixture's variance (Eq. 6) adds what one example leaves open to the spread of the clients' weights. Data shrink
+  // the first alone, and the state no longer tells the two apart.
+  bool has_posterior() const override { return !options_.mixture; }
+
+  // The product's precision P_S (Eq. 9) is the Fisher information of one example: all of them give examples·P_S.
+  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+    const std::size_t trainable = layout_->trainable();
+    const auto mean = state.at("theta"), fisher = state.at(kPrecision).first(trainable);
+    const auto examples = static_cast<float>(how.examples), prior = static_cast<float>(how.prior_precision);
+    Flat precision(trainable);
+    for (std::size_t i = 0; i < trainable; ++i) precision[i] = examples * fisher[i] + prior;
+    std::ranges::copy(mean, theta.begin());
+    gauss::sample({mean.first(trainable), precision}, static_cast<float>(std::sqrt(how.scale)), stream,
+                  theta.first(trainable));
   }
 
  private:

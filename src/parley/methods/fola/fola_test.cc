@@ -147,6 +147,57 @@ TEST(Fola, ImproperPrecisionsAreRefused) {
   }
 }
 
+// Laplace: N(μ, scale·(examples·P + prior)⁻¹).
+TEST(Fola, DrawsFromItsPosterior) {
+  TestBed bed("fola", kTwo);
+  std::ranges::copy(std::vector<float>{1.0f, -2.0f}, bed.theta().begin());
+  std::ranges::copy(std::vector<float>{0.3f, 0.0f}, bed.state().at("precision").begin());
+  const PosteriorDraw how{.examples = 50, .scale = 2.0, .prior_precision = 5.0};
+  const double variance[2] = {2.0 / (50 * 0.3 + 5.0), 2.0 / 5.0};
+  constexpr std::size_t kDraws = 20000;
+  double sum[2] = {}, squares[2] = {};
+  for (std::size_t s = 0; s < kDraws; ++s) {
+    Stream stream(1, "posterior", 1, s);
+    Flat theta(2);
+    bed.method().draw(bed.state(), how, stream, theta);
+    for (std::size_t j = 0; j < 2; ++j) {
+      const double distance = static_cast<double>(theta[j]) - static_cast<double>(bed.theta()[j]);
+      sum[j] += distance;
+      squares[j] += distance * distance;
+    }
+  }
+  for (std::size_t j = 0; j < 2; ++j) {
+    EXPECT_NEAR(sum[j] / kDraws, 0.0, 4 * std::sqrt(variance[j] / kDraws));
+    EXPECT_NEAR(squares[j] / kDraws / variance[j], 1.0, 4 * std::sqrt(2.0 / kDraws));
+  }
+}
+
+TEST(Fola, DrawsWhatIsTrainedAndKeepsTheRest) {
+  const auto layout = std::make_shared<const Layout>(Layout({{"w", {3}}, {"mean", {2}, Role::running_mean}}));
+  const auto model = native_models()
+                         .at("quadratic")
+                         .make.at("native")(Options("model", native_models().at("quadratic").about.options),
+                                            {.input_shape = {2}, .outputs = 1, .loss = Loss::mse});
+  const auto methods = parley::methods();
+  const auto& entry = methods.at("fola");
+  const Options options("method", entry.about.options), client("client");
+  const auto fola = entry.make({.options = options, .client = client, .layout = layout, .clients = 1, .model = *model});
+  State state;
+  state.add("theta", layout, true, {1, 2, 3, 4, 5});
+  fola->start(state);
+  Stream stream(1, "posterior");
+  Flat drawn(5);
+  fola->draw(state, {.examples = 10, .scale = 1, .prior_precision = 1}, stream, drawn);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(drawn[i], state.at("theta")[i]);
+  for (std::size_t i = 3; i < 5; ++i) EXPECT_EQ(drawn[i], state.at("theta")[i]);
+}
+
+TEST(Fola, AMixtureHasNoPosteriorToDrawFrom) {
+  EXPECT_TRUE(TestBed("fola", kTwo).method().has_posterior());
+  EXPECT_FALSE(TestBed("fola", kTwo, {{"method.aggregation", std::string("mixture")}}).method().has_posterior());
+  EXPECT_FALSE(TestBed("fedavg", kTwo).method().has_posterior());
+}
+
 TEST(Compress, ShareOneIsTheIdentity) {
   const Layout layout({{"w", {2, 3}}});
   Flat precision{5, 1, 4, 2, 3, 0}, before = precision;

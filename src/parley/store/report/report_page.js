@@ -67,7 +67,9 @@ function spoken(kind, value) {
 const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', train_loss: 'Training loss',
   test_ece: 'Calibration error (ECE)', test_brier: 'Brier score', bytes_up: 'Bytes up, a round',
   bytes_down: 'Bytes down, a round', seconds: 'Seconds, a round', clients: 'Clients, a round', examples: 'Examples, a round',
-  steps: 'Steps, a round', evaluation_seconds: 'Seconds of evaluation, a round'};
+  posterior_loss: 'Loss: posterior, and model dotted', posterior_ece: 'Calibration error: posterior, and model dotted',
+  posterior_brier: 'Brier score: posterior, and model dotted', posterior_ood_auroc: 'Other data, AUROC: posterior, and model dotted',
+  posterior_accuracy: 'Accuracy of the posterior', ood_auroc: 'Other data, AUROC', steps: 'Steps, a round', evaluation_seconds: 'Seconds of evaluation, a round'};
 const nameOf = metric => NAMES[metric] || metric.replace(/_/g, ' ');
 
 // ---- series --------------------------------------------------------------------------------------------------------
@@ -88,6 +90,9 @@ function meanAndSd(values) {
   const squares = values.reduce((a, b) => a + (b - mean) ** 2, 0);
   return [mean, values.length > 1 ? Math.sqrt(squares / (values.length - 1)) : 0];
 }
+// What networks drawn from the posterior are compared with: the same number of the model by itself.
+const POINTS = {posterior_loss: 'test_loss', posterior_ece: 'test_ece', posterior_brier: 'test_brier', posterior_ood_auroc: 'ood_auroc'};
+const seriesBeside = metric => POINTS[metric] ? seriesOf(POINTS[metric]).map(s => ({...s, label: `${s.label}, model`, point: true})) : [];
 // For each group that has the metric: the runs' own lines, and their mean round by round.
 function seriesOf(metric) {
   return data.groups.map((label, g) => {
@@ -211,7 +216,8 @@ function drawSeries(root, s, box, log) {
     const edge = [...s.mean.map(p => [box.x(p.x), box.y(p.y + p.sd)]), ...s.mean.slice().reverse().map(p => [box.x(p.x), box.y(low(p))])];
     layer.append(svg('path', {class: 'band', d: path(edge) + 'Z', fill: stroke}));
   }
-  layer.append(svg('path', {class: 'mean', d: path(s.mean.map(place)), stroke, 'stroke-dasharray': dash(s.g)}));
+  layer.append(svg('path', s.point ? {class: 'mean point', d: path(s.mean.map(place)), stroke} :
+      {class: 'mean', d: path(s.mean.map(place)), stroke, 'stroke-dasharray': dash(s.g)}));
   const dots = s.mean.length <= 12 ? s.mean : [];
   for (const p of [...dots, ...s.open.filter(line => line.length === 1).flat()]) {
     layer.append(svg('circle', {cx: box.x(p.x), cy: box.y(p.y), r: s.mean.length === 1 ? 4.5 : 2.6, fill: stroke}));
@@ -227,7 +233,7 @@ function drawNames(root, names, box) {
 
 function draw(chart) {
   const width = Math.round(chart.host.clientWidth) - 2 * parseFloat(getComputedStyle(chart.host).paddingLeft);
-  const all = seriesOf(chart.metric), series = all.filter(s => !view.hidden.has(s.g));
+  const all = [...seriesOf(chart.metric), ...seriesBeside(chart.metric)], series = all.filter(s => !view.hidden.has(s.g));
   chart.figure.replaceChildren();
   chart.tip.hidden = true;
   chart.series = null;
@@ -327,16 +333,19 @@ function listen(chart) {
 function addChart(metric, options = {}) {
   const unit = html('small'), figure = html('div'), tip = html('div', {class: 'tip', hidden: ''});
   const host = html('div', {class: 'chart card' + (options.wide ? ' wide' : '')}, html('h3', {}, options.head || nameOf(metric), unit), figure, tip);
-  byId('charts').append(host);
+  byId(options.into || 'charts').append(host);
   const chart = {metric, host, figure, tip, unit, wide: options.wide};
   charts.push(chart);
   return chart;
 }
 function makeCharts(metrics) {
   const main = ['test_accuracy', 'test_loss', 'train_loss', 'test_ece', 'test_brier'].filter(m => metrics.has(m));
-  const others = [...metrics].filter(m => !main.includes(m));
+  const uncertain = Object.keys(POINTS).filter(m => metrics.has(m));
+  if (metrics.has('ood_auroc') && !metrics.has('posterior_ood_auroc')) uncertain.push('ood_auroc');
+  const others = [...metrics].filter(m => ![...main, ...uncertain, 'ood_auroc'].includes(m));
   const extras = others.filter(m => !NAMES[m]), book = others.filter(m => NAMES[m]);
   main.forEach((metric, i) => addChart(metric, {wide: i === 0 || (i === main.length - 1 && main.length % 2 === 0 && !others.length)}));
+  uncertain.forEach(metric => addChart(metric, {into: 'uncertainty-charts'}));
   if (!others.length) return;
   const group = (label, list) => list.length ? [html('optgroup', {label}, ...list.map(m => html('option', {value: m}, nameOf(m))))] : [];
   const select = html('select', {'aria-label': 'Another metric'}, ...group('Measured by the method', extras), ...group('Of the round', book));

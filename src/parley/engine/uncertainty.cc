@@ -1,0 +1,43 @@
+#include "parley/engine/uncertainty.h"
+
+namespace parley {
+namespace {
+
+PosteriorDraw posterior_draw(const Experiment& experiment) {
+  std::size_t examples = 0;
+  for (const auto& rows : experiment.federated.partition.clients) examples += rows.size();
+  return {.examples = static_cast<double>(examples),
+          .scale = experiment.settings.evaluate.real("posterior_scale"),
+          .prior_precision = experiment.settings.evaluate.real("prior_precision")};
+}
+
+void add_evaluation(std::map<std::string, double>& metrics, const Evaluation& evaluation) {
+  metrics["posterior_loss"] = evaluation.loss();
+  if (!evaluation.classified()) return;
+  metrics["posterior_accuracy"] = evaluation.accuracy();
+  metrics["posterior_ece"] = evaluation.ece();
+  metrics["posterior_brier"] = evaluation.brier();
+}
+
+}  // namespace
+
+std::map<std::string, double> measure_uncertainty(const Experiment& experiment, Federation& federation,
+                                                  std::size_t round) {
+  std::map<std::string, double> metrics;
+  const Dataset& test = *experiment.federated.data.test;
+  const Dataset* ood = experiment.ood.get();
+  if (ood != nullptr) {
+    metrics["ood_auroc"] = auroc(doubts(federation.predict(*ood)), doubts(federation.predict(test)));
+  }
+  const auto samples = static_cast<std::size_t>(experiment.settings.evaluate.integer("posterior_samples"));
+  if (samples == 0) return metrics;
+  const PosteriorDraw how = posterior_draw(experiment);
+  const MeanPrediction mean = federation.predict(test, round, samples, how);
+  add_evaluation(metrics, evaluate(mean, WholeView(test).view()));
+  if (ood != nullptr) {
+    metrics["posterior_ood_auroc"] = auroc(doubts(federation.predict(*ood, round, samples, how)), doubts(mean));
+  }
+  return metrics;
+}
+
+}  // namespace parley

@@ -1,0 +1,258 @@
+#include "parley/engine/uncertainty.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "parley/base/errors.h"
+#include "parley/base/temp_folder.h"
+#include "parley/engine/run.h"
+
+namespace parley {
+namespace {
+
+const Catalogue& catalogue() {
+  static const Catalogue instance;
+  return instance;
+}
+
+constexpr const char* kSmall = R"(
+[run]
+rounds = 4
+[data]
+name = "synthetic"
+rows = 300
+test_rows = 1200
+classes = 4
+separation = 2
+[partition]
+kind = "dirichlet"
+clients = 5
+alpha = 0.5
+[model]
+name = "logistic"
+[client]
+batch = 8
+[method]
+name = "fola"
+[evaluate]
+posterior_samples = 5
+prior_precision = 30
+)";
+
+Experiment experiment(const std::vector<std::string>& assignments = {}) {
+  Config config = Config::parse(kSmall, "small.toml");
+  for (const auto& assignment : assignments) config.set(assignment);
+  DataCache cache;
+  return build(resolve(config, catalogue()), catalogue(), cache);
+}
+
+std::string refusal(const std::vector<std::string>& assignments,
+                    Experiment (*make)(const std::vector<std::string>&) = experiment) {
+  try {
+    make(assignments);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// The numbers of this room's own, round by round.
+std::vector<std::map<std::string, double>> uncertainty_of(const RunSummary& summary) {
+  std::vector<std::map<std::string, double>> rounds;
+  for (const auto& line : summary.metrics) {
+    auto& round = rounds.emplace_back();
+    for (const auto& [key, value] : line.items()) {
+      if (key.starts_with("posterior_") || key.starts_with("ood_")) round[key] = value.get<double>();
+    }
+  }
+  return rounds;
+}
+
+// A federation after two rounds.
+struct Trained {
+  explicit Trained(Experiment untrained) : experiment(std::move(untrained)), federation(experiment, store, 1) {
+    for (std::size_t round = 1; round <= 2; ++round) federation.round(round);
+  }
+  // Variance of weight i under the posterior.
+  double variance(std::size_t i, const PosteriorDraw& how) const {
+    const double precision = static_cast<double>(federation.state().at("precision")[i]);
+    return how.scale / (how.examples * precision + how.prior_precision);
+  }
+
+  Experiment experiment;
+  ClientStore store{ClientStore::Keep::memory, {}, real_files()};
+  Federation federation;
+};
+
+// Variance of output `out` of a dense layer for these inputs.
+double output_variance(const Trained& trained, std::size_t out, std::span<const float> inputs,
+                       const PosteriorDraw& how) {
+  const Layout& layout = *trained.experiment.layout;
+  double variance = 0.0;
+  for (const auto& entry : layout.entries()) {
+    if (entry.role == Role::bias) variance += trained.variance(entry.offset + out, how);
+    if (entry.role != Role::weight) continue;
+    for (std::size_t j = 0; j < inputs.size(); ++j) {
+      const double x = static_cast<double>(inputs[j]);
+      variance += x * x * trained.variance(entry.offset + out * inputs.size() + j, how);
+    }
+  }
+  return variance;
+}
+
+// ∫ sigmoid(z) N(z; mean, variance) dz by the trapezoidal rule.
+double mean_sigmoid(double mean, double variance) {
+  constexpr int kSteps = 400;
+  double sum = 0.0;
+  for (int i = -kSteps; i <= kSteps; ++i) {
+    const double u = 8.0 * i / kSteps;
+    sum += std::exp(-0.5 * u * u) / (1.0 + std::exp(-(mean + std::sqrt(variance) * u)));
+  }
+  return sum * 8.0 / kSteps / std::sqrt(2.0 * std::numbers::pi);
+}
+
+TEST(Uncertainty, OfLogisticRegressionAgreesWithQuadrature) {
+  Trained trained(experiment({"data.classes=2", "data.features=3", "data.test_rows=8"}));
+  const PosteriorDraw how{.examples = 30, .scale = 2.0, .prior_precision = 0.2};
+  constexpr std::size_t kSamples = 4000;
+  const Dataset& test = *trained.experiment.federated.data.test;
+  const auto point = trained.federation.predict(test), mean = trained.federation.predict(test, 2, kSamples, how);
+  const auto& inputs = std::get<std::vector<float>>(test.values);
+  double moved = 0.0;
+  for (std::size_t i = 0; i < test.size(); ++i) {
+    const auto x = std::span(inputs).subspan(3 * i, 3);
+    const double gap = static_cast<double>(point.outputs()[2 * i + 1]) - static_cast<double>(point.outputs()[2 * i]);
+    const double variance = output_variance(trained, 0, x, how) + output_variance(trained, 1, x, how);
+    const double p = std::exp(static_cast<double>(mean.outputs()[2 * i + 1]));
+    EXPECT_NEAR(p, mean_sigmoid(gap, variance), 4 * 0.5 / std::sqrt(kSamples));
+    moved = std::max(moved, std::abs(p - mean_sigmoid(gap, 0.0)));
+  }
+  EXPECT_GT(moved, 0.1);  // sampling changes the answer by more than the test's tolerance
+}
+
+// y = 2a − b and noise, 48 rows for training and 12 for testing.
+Experiment regression(const std::vector<std::string>& assignments = {}) {
+  const TempFolder temp;
+  Stream noise(1, "rows");
+  std::string rows = "a,b,y\n";
+  for (int i = 0; i < 60; ++i) {
+    const double a = noise.normal(), b = noise.normal();
+    rows += fmt::format("{},{},{}\n", a, b, 2 * a - b + 0.1 * noise.normal());
+  }
+  real_files().replace(temp / "rows.csv", rows);
+  Config config = Config::parse("[data]\nname = \"csv\"\ntargets = [\"y\"]\n[method]\nname = \"fola\"\n");
+  for (const char* assignment : {"model.name=linear", "partition.kind=iid"}) config.set(assignment);
+  config.set("data.path=" + (temp / "rows.csv").string());
+  for (const auto& assignment : assignments) config.set(assignment);
+  DataCache cache;
+  return build(resolve(config, catalogue()), catalogue(), cache);
+}
+
+TEST(Uncertainty, OfLinearRegressionHasTheMeanOfThePointAndTheVarianceOfTheInputs) {
+  Trained trained(regression());
+  const PosteriorDraw how{.examples = 48, .scale = 1.0, .prior_precision = 4.0};
+  const Dataset& test = *trained.experiment.federated.data.test;
+  const auto point = trained.federation.predict(test);
+  const auto& inputs = std::get<std::vector<float>>(test.values);
+  constexpr std::size_t kDraws = 3000;
+  std::vector<double> sum(test.size()), squares(test.size());
+  for (std::size_t round = 1; round <= kDraws; ++round) {
+    const auto drawn = trained.federation.predict(test, round, 1, how);
+    for (std::size_t i = 0; i < test.size(); ++i) {
+      const double distance = static_cast<double>(drawn.outputs()[i]) - static_cast<double>(point.outputs()[i]);
+      sum[i] += distance;
+      squares[i] += distance * distance;
+    }
+  }
+  for (std::size_t i = 0; i < test.size(); ++i) {
+    const double variance = output_variance(trained, 0, std::span(inputs).subspan(2 * i, 2), how);
+    EXPECT_NEAR(sum[i] / kDraws, 0.0, 4 * std::sqrt(variance / kDraws));
+    EXPECT_NEAR(squares[i] / kDraws / variance, 1.0, 4 * std::sqrt(2.0 / kDraws));
+  }
+}
+
+TEST(Uncertainty, OfANarrowPosteriorIsThePointEstimates) {
+  for (const char* scale : {"0", "1e-16"}) {
+    const TempFolder temp;
+    const auto summary = run_experiment(
+        experiment({std::string("evaluate.posterior_scale=") + scale, "evaluate.ood=synthetic"}), temp / "run", {});
+    for (const Json& line : summary.metrics) {
+      for (const char* metric : {"loss", "accuracy", "ece", "brier"}) {
+        EXPECT_NEAR(line[fmt::format("posterior_{}", metric)].get<double>(),
+                    line[fmt::format("test_{}", metric)].get<double>(), 1e-6)
+            << metric;
+      }
+      EXPECT_NEAR(line["posterior_ood_auroc"].get<double>(), line["ood_auroc"].get<double>(), 1e-6);
+    }
+  }
+}
+
+TEST(Uncertainty, IsTheSameForAnyNumberOfThreadsAndAfterAResume) {
+  const TempFolder temp;
+  const std::vector<std::string> with_ood{"evaluate.ood=synthetic"};
+  const auto one = run_experiment(experiment(with_ood), temp / "one", {.threads = 1});
+  const auto three = run_experiment(experiment(with_ood), temp / "three", {.threads = 3});
+  run_experiment(experiment({with_ood[0], "run.rounds=2"}), temp / "cut", {.threads = 2});
+  const auto resumed = run_experiment(experiment(with_ood), temp / "cut", {.threads = 2, .resume = true});
+  EXPECT_EQ(uncertainty_of(one)[3].size(), 6u);
+  EXPECT_EQ(uncertainty_of(one), uncertainty_of(three));
+  EXPECT_EQ(uncertainty_of(one), uncertainty_of(resumed));
+}
+
+TEST(Uncertainty, IsMeasuredOnlyWhereAskedFor) {
+  const auto keys = [](const std::vector<std::string>& assignments) {
+    Trained trained(experiment(assignments));
+    std::string names;
+    for (const auto& [key, value] : measure_uncertainty(trained.experiment, trained.federation, 2)) names += key + " ";
+    return names;
+  };
+  EXPECT_EQ(keys({"evaluate.posterior_samples=0"}), "");
+  EXPECT_EQ(keys({}), "posterior_accuracy posterior_brier posterior_ece posterior_loss ");
+  EXPECT_EQ(keys({"evaluate.posterior_samples=0", "method.name=fedavg", "evaluate.ood=synthetic"}), "ood_auroc ");
+}
+
+TEST(Uncertainty, DrawsMoveNothingElse) {
+  const TempFolder temp;
+  run_experiment(experiment(), temp / "with", {});
+  run_experiment(experiment({"evaluate.posterior_samples=0"}), temp / "without", {});
+  EXPECT_EQ(read_file(temp / "with" / "model.safetensors"), read_file(temp / "without" / "model.safetensors"));
+}
+
+TEST(Uncertainty, NeedsAMethodWithAPosterior) {
+  const std::string remedy = "no posterior to draw networks from; methods that have one by default: fola";
+  EXPECT_NE(
+      refusal({"method.name=fedavg"}).find("evaluate.posterior_samples = 5: with these settings fedavg has " + remedy),
+      std::string::npos)
+      << refusal({"method.name=fedavg"});
+  EXPECT_NE(refusal({"method.aggregation=mixture"}).find(remedy), std::string::npos);
+  EXPECT_NE(refusal({"evaluate.prior_precision=0"}).find("evaluate.prior_precision"), std::string::npos);
+  EXPECT_NE(refusal({"evaluate.posterior_scale=-1"}).find("evaluate.posterior_scale"), std::string::npos);
+}
+
+TEST(Uncertainty, OodIsANamedDataSetOfTheSameShape) {
+  EXPECT_NE(refusal({"evaluate.ood=sinthetic"}).find("did you mean 'synthetic'?"), std::string::npos);
+  EXPECT_NE(refusal({"evaluate.ood=csv"}).find("evaluate.ood"), std::string::npos) << refusal({"evaluate.ood=csv"});
+  EXPECT_NE(refusal({"evaluate.ood=synthetic", "data.features=12"})
+                .find("evaluate.ood = \"synthetic\": its examples have the shape [20], those of 'synthetic' [12]"),
+            std::string::npos)
+      << refusal({"evaluate.ood=synthetic", "data.features=12"});
+  EXPECT_NE(refusal({"evaluate.ood=synthetic"}, regression).find("data set 'csv' has no classes"), std::string::npos);
+}
+
+TEST(Uncertainty, OfRegressionIsALossAlone) {
+  Trained trained(regression({"evaluate.posterior_samples=3"}));
+  const auto metrics = measure_uncertainty(trained.experiment, trained.federation, 2);
+  ASSERT_EQ(metrics.size(), 1u);
+  EXPECT_GT(metrics.at("posterior_loss"), 0.0);
+}
+
+TEST(Uncertainty, OodIsSeenThroughTheTrainingDatasTransform) {
+  const Experiment one = experiment({"evaluate.ood=synthetic", "data.normalize=standard", "data.noise=3"});
+  EXPECT_EQ(one.ood->transform.scale, one.federated.data.train->transform.scale);
+  EXPECT_EQ(one.ood->transform.shift, one.federated.data.train->transform.shift);
+}
+
+}  // namespace
+}  // namespace parley
