@@ -1,6 +1,7 @@
 #include "parley/methods/fedavg/fedavg.h"
 #include "parley/methods/fedcurv/fedcurv.h"
 #include "parley/methods/fednova/fednova.h"
+#include "parley/methods/fedpa/fedpa.h"
 #include "parley/methods/fedprox/fedprox.h"
 #include "parley/methods/fedsgd/fedsgd.h"
 #include "parley/methods/fola/fola.h"
@@ -15,6 +16,7 @@ MethodRegistry methods() {
   add_fedavg(registry);
   add_fedcurv(registry);
   add_fednova(registry);
+  add_fedpa(registry);
   add_fedprox(registry);
   add_fedsgd(registry);
   add_fola(registry);

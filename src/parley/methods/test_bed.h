@@ -12,10 +12,12 @@ namespace parley {
 
 class TestBed {
  public:
-  // One client a row: ½ Σ_j h_j (θ_j − m_j)². `copies` of its row make a client's examples.
+  // One client a row: ½ Σ_j h_j (θ_j − m_j)². `copies` of its row make a client's examples; with a `spread`, at m − s
+  // and m + s by turns.
   struct Quadratics {
     std::vector<std::vector<float>> h, m;
     std::vector<std::size_t> copies;
+    std::vector<std::vector<float>> spread = {};
   };
 
   // One client an entry: examples x with targets y, for a linear model.
@@ -143,6 +145,9 @@ class TestBed {
         rows.push_back(static_cast<std::uint32_t>(h.size()));
         h.push_back(problem.h[client]);
         m.push_back(problem.m[client]);
+        if (problem.spread.empty()) continue;
+        const float side = copy % 2 == 0 ? -1.0f : 1.0f;
+        for (std::size_t j = 0; j < m.back().size(); ++j) m.back()[j] += side * problem.spread[client][j];
       }
     }
     data_ = quadratic_dataset(h, m);

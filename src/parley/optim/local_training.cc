@@ -41,6 +41,12 @@ double LocalOptions::lr_in(std::size_t round) const {
   return lr * std::pow(lr_decay, static_cast<double>(round - 1));
 }
 
+std::size_t LocalOptions::steps(std::size_t examples) const {
+  const std::size_t size = batch == 0 ? std::max<std::size_t>(examples, 1) : batch;
+  const std::size_t all = epochs * ((examples + size - 1) / size);
+  return max_steps == 0 ? all : std::min(all, max_steps);
+}
+
 void TrainingStats::merge(const TrainingStats& other) {
   loss_sum += other.loss_sum;
   examples += other.examples;

@@ -27,6 +27,8 @@ struct LocalOptions {
   explicit LocalOptions(const Options& client);
   LocalOptions() = default;
   double lr_in(std::size_t round) const;  // rounds count from 1
+  // The steps of a client in a round.
+  std::size_t steps(std::size_t examples) const;
 };
 
 // What local training did; summed over the cohort.

@@ -171,6 +171,23 @@ TEST(BatchOrder, FullBatchNoShuffleMaxSteps) {
   EXPECT_EQ(steps, 3u);
 }
 
+TEST(LocalOptions, StepsAreThoseOfTheBatchOrder) {
+  for (const std::size_t examples : {0, 1, 10, 12}) {
+    for (const std::size_t batch : {0, 4, 100}) {
+      for (const std::size_t max_steps : {0, 5}) {
+        LocalOptions options;
+        options.epochs = 3;
+        options.batch = batch;
+        options.max_steps = max_steps;
+        BatchOrder order(examples, options, Stream(1, "batches"));
+        std::size_t steps = 0;
+        while (!order.next().empty()) ++steps;
+        EXPECT_EQ(options.steps(examples), steps) << examples << " examples, batch " << batch;
+      }
+    }
+  }
+}
+
 TEST(LocalOptions, LearningRateDecaysByRound) {
   LocalOptions options;
   options.lr = 0.1;
