@@ -49,4 +49,15 @@ void ProximalStep::apply(std::span<float> difference, std::size_t rows) {
   d.noalias() += coefficients * v;
 }
 
+void colour_by_precision(std::span<const float> packed, std::size_t width, double scale, double prior, std::size_t rows,
+                         std::span<float> noise) {
+  Matrix<double> precision = unpack<double>(packed, width, scale);
+  precision.diagonal().array() += prior;
+  const Eigen::LLT<Matrix<double>> factor(precision);
+  Map<float> map(noise.data(), index(rows), index(width));
+  // P = LLᵀ: a row z of noise becomes L⁻ᵀz, whose covariance is L⁻ᵀL⁻¹ = P⁻¹.
+  const Matrix<double> coloured = factor.matrixU().solve(map.cast<double>().transpose()).transpose();
+  map = coloured.cast<float>();
+}
+
 }  // namespace parley

@@ -43,4 +43,8 @@ class ProximalStep {
   std::vector<float> coefficients_;  // scratch, rows × rank
 };
 
+// Turns standard normals, rows × width, into a draw from N(0, (scale·A + prior·I)⁻¹ ⊗ I), in place. REQUIRES prior > 0.
+void colour_by_precision(std::span<const float> packed, std::size_t width, double scale, double prior, std::size_t rows,
+                         std::span<float> noise);
+
 }  // namespace parley

@@ -8,6 +8,7 @@
 #include "parley/base/random.h"
 #include "parley/gauss/kronecker.h"
 #include "parley/gauss/low_rank.h"
+#include "parley/gauss/normal.h"
 
 namespace parley {
 namespace {
@@ -116,6 +117,25 @@ TEST(ProximalStep, PullsAlongTheRestWithItsMean) {
   EXPECT_NEAR(difference[0], 1.0f / 3.0f, 1e-5);
   EXPECT_NEAR(difference[1], 0.5f, 1e-5);
   EXPECT_NEAR(difference[2], 0.5f, 1e-5);
+}
+
+TEST(ColourByPrecision, DrawsHaveTheInverseAsTheirCovariance) {
+  const std::vector<float> a{2.0f, 0.5f, 1.0f};
+  constexpr std::size_t rows = 200000;
+  std::vector<float> noise(2 * rows);
+  Stream stream(8, "colour");
+  gauss::fill_normal(stream, noise);
+  colour_by_precision(a, 2, 3.0, 1.0, rows, noise);
+  double xx = 0.0, xy = 0.0, yy = 0.0;
+  for (std::size_t r = 0; r < rows; ++r) {
+    xx += double{noise[2 * r]} * noise[2 * r] / rows;
+    xy += double{noise[2 * r]} * noise[2 * r + 1] / rows;
+    yy += double{noise[2 * r + 1]} * noise[2 * r + 1] / rows;
+  }
+  const double determinant = 7.0 * 4.0 - 1.5 * 1.5;  // of 3A + I = [[7, 1.5], [1.5, 4]]
+  EXPECT_NEAR(xx, 4.0 / determinant, 2e-3);
+  EXPECT_NEAR(xy, -1.5 / determinant, 2e-3);
+  EXPECT_NEAR(yy, 7.0 / determinant, 3e-3);
 }
 
 TEST(LowRank, FullRankIsTheMatrixItself) {

@@ -54,6 +54,11 @@ class InputFola final : public Method {
     layered_.keep(task.state, inputs);
   }
 
+  bool has_posterior() const override { return true; }
+  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+    layered_.draw(state, how, stream, theta);
+  }
+
  private:
   std::shared_ptr<const Layout> layout_;
   Layered layered_;

@@ -32,10 +32,7 @@ class KfacFola final : public Method {
                 {.name = kOutputs, .size = layered_.outputs_size(), .weighting = Weighting::each, .statistic = true}}};
   }
 
-  void start(State& state) const override {
-    layered_.start(state);
-    state.add(kOutputs, layered_.outputs_layout(), false, Flat(layered_.outputs_size(), 0.0f));
-  }
+  void start(State& state) const override { layered_.start(state); }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
@@ -69,9 +66,12 @@ class KfacFola final : public Method {
     }
     task.metrics["cg_residual"] = residual;
     task.move_theta(target);
-    layered_.keep(task.state, mean_of(task.sum, 1));
-    std::ranges::transform(mean_of(task.sum, 2), task.state.at(kOutputs).begin(),
-                           [](double x) { return static_cast<float>(x); });
+    layered_.keep(task.state, mean_inputs(task.sum));
+  }
+
+  bool has_posterior() const override { return true; }
+  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+    layered_.draw(state, how, stream, theta);
   }
 
  private:
@@ -80,11 +80,11 @@ class KfacFola final : public Method {
     return {.weight = weight, .inputs = layer.inputs_of(inputs), .outputs = layer.outputs_of(outputs)};
   }
 
-  static std::vector<double> mean_of(const Sum& sum, std::size_t channel) {
-    std::vector<double> mean(sum.singles().front().channels[channel].size(), 0.0);
+  std::vector<double> mean_inputs(const Sum& sum) const {
+    std::vector<double> mean(layered_.inputs_size(), 0.0);
     for (const auto& single : sum.singles()) {
       const double share = single.weight / sum.weight();
-      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * static_cast<double>(single.channels[channel][i]);
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * static_cast<double>(single.channels[1][i]);
     }
     return mean;
   }

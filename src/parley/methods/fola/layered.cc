@@ -1,9 +1,11 @@
 #include "parley/methods/fola/layered.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "parley/base/errors.h"
 #include "parley/gauss/low_rank.h"
+#include "parley/gauss/normal.h"
 #include "parley/model/curvature.h"
 
 namespace parley {
@@ -135,6 +137,21 @@ void Layered::keep(State& state, std::span<const double> inputs) const {
     const auto values = values_layout_->entries()[l].of(state.at(kValues));
     std::ranges::copy(factors.values, values.begin());
     values.back() = factors.rest;
+  }
+}
+
+void Layered::draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const {
+  std::ranges::copy(state.at("theta"), theta.begin());
+  const auto scale = static_cast<float>(std::sqrt(how.scale));
+  Flat matrix, noise;
+  for (const auto& layer : layers_) {
+    noise.resize(layer.size());
+    gauss::fill_normal(stream, noise);
+    colour_by_precision(layer.inputs_of(state.at(kInputs)), layer.width(), how.examples, how.prior_precision,
+                        layer.rows(), noise);
+    layer.gather(std::span<const float>(theta), matrix);
+    for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] += scale * noise[i];
+    layer.scatter(std::span<const float>(matrix), theta);
   }
 }
 

@@ -61,7 +61,6 @@ class Layered {
   const std::vector<LayerMatrix>& layers() const { return layers_; }
   std::size_t inputs_size() const { return inputs_layout_->size(); }    // of all packed A
   std::size_t outputs_size() const { return outputs_layout_->size(); }  // of all packed B
-  std::shared_ptr<const Layout> outputs_layout() const { return outputs_layout_; }
 
   void start(State& state) const;
   // Local training with the prior of the broadcast.
@@ -71,6 +70,9 @@ class Layered {
   std::size_t measure_inputs(const ClientTask& task, std::span<float> inputs) const;
   // The server's side: keeps the mean of the clients' A as the next prior.
   void keep(State& state, std::span<const double> inputs) const;
+  // One network about theta, each layer with precision examples·A ⊗ I + prior_precision; what is in no layer keeps its
+  // value.
+  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const;
 
  private:
   std::shared_ptr<const Layout> layout_, inputs_layout_, outputs_layout_, vectors_layout_, values_layout_;
