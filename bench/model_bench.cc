@@ -74,6 +74,11 @@ BENCHMARK_CAPTURE(step, cnn_mnist_b10_torch, "cnn_mnist", "torch", 10);
 BENCHMARK_CAPTURE(step, cnn_mnist_b32_torch, "cnn_mnist", "torch", 32);
 BENCHMARK_CAPTURE(per_sample, cnn_mnist_b32_torch, "cnn_mnist", "torch", 32);
 BENCHMARK_CAPTURE(step, cnn_cifar_b32_torch, "cnn_cifar", "torch", 32, {}, "relu", kColour);
+BENCHMARK_CAPTURE(step, lenet_b32_torch, "lenet", "torch", 32);
+BENCHMARK_CAPTURE(step, cnn4_b32_torch, "cnn4", "torch", 32, {}, "relu", kColour);
+BENCHMARK_CAPTURE(step, resnet18_b32_torch, "resnet18", "torch", 32, {}, "relu", kColour);
+BENCHMARK_CAPTURE(step, densenet121_b32_torch, "densenet121", "torch", 32, {}, "relu", kColour);
+BENCHMARK_CAPTURE(step, mobilenetv2_b32_torch, "mobilenetv2", "torch", 32, {}, "relu", kColour);
 BENCHMARK_CAPTURE(per_sample, cnn_cifar_b32_torch, "cnn_cifar", "torch", 32, {}, kColour);
 #endif
 

@@ -62,8 +62,8 @@ class Model {
 
   // The source of training noise (dropout) from here on. Called before each client's training.
   virtual void reseed(const Stream& /*noise*/) {}
-  // The layers that a LayerObserver is shown; empty when the model cannot show any. What structured posteriors and
-  // per-example gradients are made of.
+  // The layers that a LayerObserver is shown: what structured posteriors and per-example gradients are made of. Norms,
+  // depthwise convolutions and recurrent layers are in none of them; empty when the model cannot show any.
   virtual std::span<const Layer> layers() const { return {}; }
   // Calls the observer for every layer in each backward() and predict() from here on; an empty one stops that.
   virtual void observe(LayerObserver /*observer*/) {}

@@ -1,5 +1,6 @@
 #include "parley/model/torch/network.h"
 
+#include "parley/model/torch/blocks.h"
 #include "parley/model/torch/roles.h"
 #include "parley/model/torch/shown_layers.h"
 #include "parley/model/torch/torch_model.h"
@@ -8,10 +9,6 @@ namespace parley {
 namespace {
 
 using torch::nn::Module;
-
-bool is_norm(const Module& module) {
-  return module.as<torch::nn::BatchNorm2d>() != nullptr || module.as<torch::nn::GroupNorm>() != nullptr;
-}
 
 std::string join(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
@@ -25,7 +22,7 @@ Layout layout_of(const Module& network) {
   for (const auto& part : network.named_modules()) {
     const Module& module = *part.value();
     for (const auto& item : module.named_parameters(false)) {
-      add(part.key(), item, parameter_role(item.key(), is_norm(module)));
+      add(part.key(), item, parameter_role(item.key(), module.as<Norm>() != nullptr));
     }
     for (const auto& item : module.named_buffers(false)) add(part.key(), item, buffer_role(item.key(), item.value()));
   }

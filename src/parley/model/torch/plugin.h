@@ -8,7 +8,7 @@
 
 namespace parley {
 
-// Makes a model by name: "mlp", "cnn_mnist", "cnn_cifar", "torchscript". Throws as MakeModel does. The caller owns it.
+// Makes a model by the name that torch_models.cc registers it by. Throws as MakeModel does. The caller owns it.
 using MakeTorchModel = Model*(const std::string& name, const Options& options, const Task& task);
 inline constexpr const char* kTorchPlugin = "libparley_torch.so";
 inline constexpr const char* kMakeTorchModel = "parley_make_torch_model";

@@ -208,7 +208,7 @@ Module load(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<Model> make_script(const Options& options, const Task& task) {
+std::unique_ptr<Model> make_script(const std::string& /*name*/, const Options& options, const Task& task) {
   const std::string& path = options.text("path");
   Module module = load(path);
   return guarded<InputError>("model.path: " + path, [&]() -> std::unique_ptr<Model> {

@@ -6,14 +6,12 @@
 // A module that draws random numbers uses LibTorch's global generator and is exclusive().
 #pragma once
 
-#include <memory>
-
-#include "parley/model/model.h"
+#include "parley/model/torch/networks.h"
 
 namespace parley {
 
 // Throws InputError for a path that cannot be read, a file that is no TorchScript, a module that
 // does not fit the task.
-std::unique_ptr<Model> make_script(const Options& options, const Task& task);
+MakeNetwork make_script;
 
 }  // namespace parley

@@ -33,12 +33,41 @@ void add_cnn(ModelRegistry& registry, const std::string& name, const std::string
                torch_backend(name));
 }
 
+void add_normed(ModelRegistry& registry, const std::string& name, const std::string& summary,
+                const std::string& source) {
+  const Option norm{"norm",
+                    std::string("batch"),
+                    "behind the convolutions: over the batch, or over eight channels",
+                    {},
+                    {"batch", "group"}};
+  registry.add({.name = name, .summary = summary, .source = source, .options = {norm}}, torch_backend(name));
+}
+
+void add_bilstm(ModelRegistry& registry) {
+  registry.add({.name = "bilstm",
+                .summary = "Two layers of LSTM in both directions, for rows of token ids; 0 is padding behind a text.",
+                .source = "FeDEC, A.3",
+                .options = {{"vocabulary", std::int64_t{20000}, "number of token ids, 0 included", at_least(1)},
+                            {"embedding", std::int64_t{100}, "width of the embedding", at_least(1)},
+                            {"hidden", std::int64_t{256}, "width of each direction's state", at_least(1)}}},
+               torch_backend("bilstm"));
+}
+
 }  // namespace
 
 void add_torch_models(ModelRegistry& registry) {
   registry.at("mlp").make.merge(torch_backend("mlp"));
   add_cnn(registry, "cnn_mnist", "images of 28 x 28");
   add_cnn(registry, "cnn_cifar", "colour images of 32 x 32");
+  add_normed(registry, "lenet", "LeNet with norms: four 5x5 convolutions (16, 16, 32, 32), layers of 512 and 128.",
+             "Lecun et al. 1998; FeDEC, Table 2");
+  add_normed(registry, "cnn4", "Four convolutions (32, 32, 64, 64) with norms, a layer of 128; images from 20 x 20.",
+             "FeDEC, Table 3");
+  add_normed(registry, "resnet18", "Slim ResNet-18 for small images: shortcuts without parameters.",
+             "He et al. 2016; FeDEC, Table 4");
+  add_normed(registry, "densenet121", "DenseNet-121 for small images, growth rate 32.", "Huang et al. 2017");
+  add_normed(registry, "mobilenetv2", "MobileNetV2 for small images.", "Sandler et al. 2018");
+  add_bilstm(registry);
   registry.add({.name = "torchscript",
                 .summary = "Your own network: any TorchScript module exported from Python.",
                 .source = "torch.jit.script(net).save(\"net.pt\")",

@@ -8,7 +8,7 @@
 
 namespace parley {
 
-// Adds `cnn_mnist`, `cnn_cifar` and `torchscript`, and the backend "torch" of `mlp`.
+// Adds the networks of model/torch and `torchscript`, and the backend "torch" of `mlp`.
 void add_torch_models(ModelRegistry& registry);
 
 // One line for the user when LibTorch multiplies matrices with something other than OpenBLAS

@@ -7,59 +7,21 @@
 #include <fstream>
 #include <thread>
 
-#include "parley/model/curvature.h"
 #include "parley/model/evaluation.h"
-#include "parley/model/gradient_check.h"
 #include "parley/model/losses.h"
-#include "parley/model/torch/torch_models.h"
+#include "parley/model/torch/test_tools.h"
 
 namespace parley {
 namespace {
 
+using testing::copy;
 using testing::gradient_error;
+using testing::largest_difference;
+using testing::make;
+using testing::predict;
 using testing::RandomBatch;
+using testing::refusal;
 using Widths = std::vector<std::int64_t>;
-
-std::unique_ptr<Model> make(const std::string& name, const std::string& backend, const Task& task,
-                            const std::map<std::string, Value>& values = {}) {
-  auto registry = native_models();
-  add_torch_models(registry);
-  const auto& entry = registry.at(name);
-  Options options("model", entry.about.options);
-  for (const auto& [key, value] : values) options.set(key, value);
-  auto model = choose_backend(entry, backend)(options, task);
-  if (!model->pretrained()) testing::initialise(*model);
-  return model;
-}
-
-std::vector<float> copy(std::span<const float> values) {
-  return {values.begin(), values.end()};
-}
-
-std::vector<float> predict(Model& model, const Batch& batch) {
-  std::vector<float> outputs(batch.size * model.outputs());
-  model.predict(batch, outputs);
-  return outputs;
-}
-
-double largest_difference(std::span<const float> a, std::span<const float> b) {
-  double largest = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-  }
-  return largest;
-}
-
-// The message of the InputError that `work` throws.
-template <class Work>
-std::string refusal(Work work) {
-  try {
-    work();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "(accepted)";
-}
 
 struct Agreement {
   std::string activation;
@@ -139,124 +101,6 @@ TEST(Cnn, TakesImagesOnly) {
             "model.name: 'cnn_mnist' needs images of shape [channels, height, width], at least 4 x 4; "
             "the data has [784]: choose 'mlp' or image data");
   EXPECT_EQ(make("cnn_mnist", "auto", {.input_shape = {28, 28}, .outputs = 10})->layout().size(), 1663370u);
-}
-
-// ---- Layers that are shown ----
-
-// What an observer has seen of one pass.
-struct Seen {
-  std::size_t index, rows, rows_per_example;
-  std::vector<float> inputs, deltas;
-};
-
-template <class Pass>
-std::vector<Seen> watch(Model& model, Pass pass) {
-  std::vector<Seen> seen;
-  model.observe([&](const LayerPass& p) {
-    seen.push_back({p.index, p.rows, p.rows_per_example, copy(p.inputs), copy(p.deltas)});
-  });
-  pass();
-  model.observe({});
-  return seen;
-}
-
-// Σ over rows of δᵀa and of δ, in the places of the layer's weight and bias.
-void add_gradient(const Layer& layer, const Seen& seen, std::span<float> sum) {
-  const std::size_t in = layer.in(), out = layer.out();
-  for (std::size_t r = 0; r < seen.rows; ++r) {
-    for (std::size_t o = 0; o < out; ++o) {
-      const float delta = seen.deltas[r * out + o];
-      if (layer.bias) sum[layer.bias->offset + o] += delta;
-      for (std::size_t i = 0; i < in; ++i) sum[layer.weight.offset + o * in + i] += delta * seen.inputs[r * in + i];
-    }
-  }
-}
-
-struct Shown {
-  std::string model;
-  Task task;
-  std::map<std::string, Value> options;
-};
-
-class ShownLayers : public ::testing::TestWithParam<Shown> {
- protected:
-  std::unique_ptr<Model> model_ = make(GetParam().model, "torch", GetParam().task, GetParam().options);
-};
-
-TEST_P(ShownLayers, MakeUpTheGradient) {
-  const RandomBatch batch(3, GetParam().task);
-  std::vector<float> sum(model_->layout().size(), 0.0f);
-  const auto seen = watch(*model_, [&] { model_->backward(batch.get()); });
-  ASSERT_EQ(seen.size(), model_->layers().size());
-  for (const auto& one : seen) add_gradient(model_->layers()[one.index], one, sum);
-  for (const auto& layer : model_->layers()) {
-    EXPECT_LT(largest_difference(layer.weight.of(std::span(sum)), layer.weight.of(model_->gradients())), 1e-5);
-    if (!layer.bias) continue;
-    EXPECT_LT(largest_difference(layer.bias->of(std::span(sum)), layer.bias->of(model_->gradients())), 1e-5);
-  }
-}
-
-TEST_P(ShownLayers, HaveNoDeltasInPrediction) {
-  const RandomBatch batch(3, GetParam().task);
-  const auto seen = watch(*model_, [&] { predict(*model_, batch.get()); });
-  ASSERT_EQ(seen.size(), model_->layers().size());
-  for (const auto& one : seen) {
-    EXPECT_EQ(one.inputs.size(), one.rows * model_->layers()[one.index].in());
-    EXPECT_EQ(one.rows, 3 * one.rows_per_example);
-    EXPECT_TRUE(one.deltas.empty());
-  }
-}
-
-TEST_P(ShownLayers, DoNotChangeTheStep) {
-  const RandomBatch batch(3, GetParam().task);
-  model_->backward(batch.get());
-  const auto unseen = copy(model_->gradients());
-  watch(*model_, [&] { model_->backward(batch.get()); });
-  EXPECT_EQ(copy(model_->gradients()), unseen);
-}
-
-TEST_P(ShownLayers, GiveTheSquaredGradientOfEachExample) {
-  const Task& task = GetParam().task;
-  const RandomBatch random(4, task);
-  const Batch batch = random.get();
-  const std::size_t features = batch.inputs.size() / batch.size;
-  Flat expected(model_->layout().size(), 0.0f), squares(expected.size(), 0.0f);
-  for (std::size_t e = 0; e < batch.size; ++e) {
-    model_->backward(
-        {.size = 1, .inputs = batch.inputs.subspan(e * features, features), .labels = batch.labels.subspan(e, 1)});
-    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += std::pow(model_->gradients()[i], 2.0f);
-  }
-  model_->observe([&](const LayerPass& pass) { add_squared_gradients(pass, squares); });
-  model_->backward(batch);
-  EXPECT_LT(largest_difference(squares, expected), 1e-5 * *std::max_element(expected.begin(), expected.end()));
-}
-
-std::vector<Shown> shown_networks() {
-  return {{"mlp", {.input_shape = {20}, .outputs = 3}, {{"hidden", Widths{8, 5}}}},
-          {"cnn_mnist", {.input_shape = {1, 12, 8}, .outputs = 3}, {}},
-          {"cnn_cifar", {.input_shape = {3, 8, 8}, .outputs = 3}, {}}};
-}
-
-INSTANTIATE_TEST_SUITE_P(Networks, ShownLayers, ::testing::ValuesIn(shown_networks()),
-                         [](const auto& shown) { return shown.param.model; });
-
-TEST(TorchMlp, ShowsWhatTheNativeOneShows) {
-  const Task task{.input_shape = {20}, .outputs = 3};
-  const std::map<std::string, Value> options{{"hidden", Widths{8, 5}}, {"dropout", 0.3}};
-  const RandomBatch batch(6, task);
-  const auto native = make("mlp", "native", task, options), torch = make("mlp", "torch", task, options);
-  for (auto* model : {native.get(), torch.get()}) model->reseed(Stream(5, "noise"));
-  const auto expected = watch(*native, [&] { native->backward(batch.get()); });
-  const auto seen = watch(*torch, [&] { torch->backward(batch.get()); });
-  ASSERT_EQ(seen.size(), expected.size());
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    EXPECT_EQ(seen[i].index, expected[i].index);
-    EXPECT_EQ(torch->layers()[i].weight.name, native->layers()[i].weight.name);
-    EXPECT_EQ(seen[i].rows, expected[i].rows);
-    EXPECT_EQ(seen[i].rows_per_example, expected[i].rows_per_example);
-    EXPECT_LT(largest_difference(seen[i].inputs, expected[i].inputs), 1e-6);
-    EXPECT_LT(largest_difference(seen[i].deltas, expected[i].deltas), 1e-6);
-  }
 }
 
 TEST(TorchModels, GiveTheSameBitsOnAnyThread) {

@@ -1,0 +1,272 @@
+#include "parley/model/torch/networks.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "parley/model/torch/test_tools.h"
+
+namespace parley {
+namespace {
+
+using testing::copy;
+using testing::largest_difference;
+using testing::make;
+using testing::predict;
+using testing::RandomBatch;
+using testing::refusal;
+using Shapes = std::vector<std::vector<std::int64_t>>;
+
+const Task kGrey{.input_shape = {1, 28, 28}, .outputs = 10};
+const Task kColour{.input_shape = {3, 32, 32}, .outputs = 10};
+const std::map<std::string, Value> kGroup{{"norm", std::string("group")}};
+
+Shapes shapes_of(const Model& model, Role role) {
+  Shapes shapes;
+  for (const auto& entry : model.layout().entries()) {
+    if (entry.role == role) shapes.push_back(entry.shape);
+  }
+  return shapes;
+}
+
+std::size_t floats_of(const Model& model, Role role) {
+  std::size_t count = 0;
+  for (const auto& entry : model.layout().entries()) count += entry.role == role ? entry.size : 0;
+  return count;
+}
+
+TEST(LeNet, HasTheShapesOfTable2) {
+  const auto model = make("lenet", "auto", kGrey);
+  EXPECT_EQ(
+      shapes_of(*model, Role::weight),
+      (Shapes{{16, 1, 5, 5}, {16, 16, 5, 5}, {32, 16, 5, 5}, {32, 32, 5, 5}, {512, 1568}, {128, 512}, {10, 128}}));
+  EXPECT_EQ(shapes_of(*model, Role::norm_scale), (Shapes{{16}, {16}, {32}, {32}}));
+  EXPECT_EQ(shapes_of(*model, Role::bias), (Shapes{{512}, {128}, {10}}));
+}
+
+TEST(Cnn4, HasTheShapesOfTable3) {
+  const auto model = make("cnn4", "auto", kColour);
+  EXPECT_EQ(shapes_of(*model, Role::weight),
+            (Shapes{{32, 3, 5, 5}, {32, 32, 5, 5}, {64, 32, 3, 3}, {64, 64, 5, 5}, {128, 1024}, {10, 128}}));
+  EXPECT_EQ(shapes_of(*model, Role::norm_scale), (Shapes{{32}, {32}, {64}, {64}}));
+  EXPECT_EQ(shapes_of(*model, Role::bias), (Shapes{{128}, {10}}));
+}
+
+TEST(ResNet18, HasTheShapesOfTable4) {
+  Shapes expected{{64, 3, 3, 3}};
+  std::int64_t in = 64;
+  for (const std::int64_t out : {64, 128, 256, 512}) {
+    expected.push_back({out, in, 3, 3});
+    for (int i = 0; i < 3; ++i) expected.push_back({out, out, 3, 3});
+    in = out;
+  }
+  expected.push_back({10, 512});
+  EXPECT_EQ(shapes_of(*make("resnet18", "auto", kColour), Role::weight), expected);
+}
+
+struct Count {
+  std::string model;
+  Task task;
+  std::size_t trainable, norm_channels, norms;
+};
+
+void check(const Count& count) {
+  SCOPED_TRACE(count.model);
+  const auto model = make(count.model, "auto", count.task);
+  EXPECT_EQ(model->layout().trainable(), count.trainable);
+  for (const Role role : {Role::norm_scale, Role::norm_shift, Role::running_mean, Role::running_var}) {
+    EXPECT_EQ(floats_of(*model, role), count.norm_channels);
+  }
+  EXPECT_EQ(floats_of(*model, Role::counter), count.norms);
+  EXPECT_EQ(model->layout().size(), count.trainable + 2 * count.norm_channels + count.norms);
+}
+
+// By hand from the tables: Σ convolutions + 2 · Σ norms + Σ (in + 1) · out of the dense layers. DenseNet121 and
+// MobileNetV2: what the PyTorch code that FeDEC points to counts.
+TEST(Networks, HaveTheParametersOfTheirTables) {
+  check({"lenet", kGrey, 45200 + 192 + 1569 * 512 + 513 * 128 + 129 * 10, 96, 4});
+  check({"cnn4", kColour, 148832 + 384 + 1025 * 128 + 129 * 10, 192, 4});
+  check({"resnet18", kColour, 10987200 + 7808 + 513 * 10, 3904, 17});
+  check({"densenet121", kColour, 6956298, 41760, 120});
+  check({"mobilenetv2", kColour, 2296922, 17544, 57});
+  check({"bilstm", {.input_shape = {12}, .outputs = 2}, 2000000 + 733184 + 1576960 + 513 * 2, 0, 0});
+}
+
+TEST(GroupNorm, HasNoStatistics) {
+  const auto model = make("lenet", "auto", kGrey, kGroup);
+  EXPECT_EQ(model->layout().size(), make("lenet", "auto", kGrey)->layout().trainable());
+  EXPECT_EQ(model->layout().size(), model->layout().trainable());
+}
+
+// ---- Gradients ----
+
+// |ΔL − g·Δθ| / |g·Δθ| for a small Δθ along the gradient g of some of the parameters; not a number when g is zero.
+// (Along a single weight of a deep network the loss does not move enough for floats.)
+double directional_error(Model& model, const Batch& batch, const LayoutEntry& part) {
+  model.backward(batch);
+  const auto gradient = copy(part.of(model.gradients())), start = copy(part.of(model.parameters()));
+  double square = 0.0;
+  for (const float g : gradient) square += static_cast<double>(g) * g;
+  const double step = 5e-5 / square;  // the loss moves by 1e-4: far above rounding, before curvature and kinks count
+  double loss_moves = 0.0, expected = 0.0;
+  for (const double side : {1.0, -1.0}) {
+    const auto values = part.of(model.parameters());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(start[i] + side * step * gradient[i]);
+      expected += side * gradient[i] * values[i];
+    }
+    loss_moves += side * model.backward(batch);
+    std::copy(start.begin(), start.end(), values.begin());
+  }
+  return std::abs(loss_moves - expected) / std::abs(expected);
+}
+
+TEST(Networks, GradientAgreesWithCentralDifferences) {
+  const Task task{.input_shape = {2, 20, 20}, .outputs = 3};
+  const RandomBatch batch(4, task);
+  const std::pair<std::string, std::string> networks[] = {
+      {"lenet", "batch"},       {"lenet", "group"},       {"cnn4", "batch"},       {"resnet18", "batch"},
+      {"densenet121", "batch"}, {"mobilenetv2", "batch"}, {"mobilenetv2", "group"}};
+  for (const auto& [name, norm] : networks) {
+    SCOPED_TRACE(name + ", norm = " + norm);
+    const auto model = make(name, "auto", task, {{"norm", norm}});
+    EXPECT_LT(directional_error(*model, batch.get(), {.size = model->layout().trainable()}), 0.02);
+    for (const auto& entry : model->layout().entries()) {
+      const auto gradient = entry.of(model->gradients());
+      EXPECT_EQ(std::any_of(gradient.begin(), gradient.end(), [](float g) { return g != 0.0f; }),
+                is_trainable(entry.role))
+          << entry.name;
+    }
+  }
+}
+
+TEST(LeNet, GradientOfEveryPartAgreesWithCentralDifferences) {
+  const Task task{.input_shape = {1, 8, 8}, .outputs = 3};
+  const RandomBatch batch(4, task);
+  const auto model = make("lenet", "auto", task);
+  for (const auto& entry : model->layout().entries()) {
+    if (!is_trainable(entry.role)) continue;
+    EXPECT_LT(directional_error(*model, batch.get(), entry), 0.02) << entry.name;
+  }
+}
+
+// ---- Norms ----
+
+class BatchNorm : public ::testing::Test {
+ protected:
+  Task task_{.input_shape = {2, 8, 8}, .outputs = 3};
+  std::unique_ptr<Model> model_ = make("lenet", "auto", task_);
+
+  std::span<float> part(const std::string& name) { return model_->layout().find(name)->of(model_->parameters()); }
+  torch::Tensor tensor(const std::string& name) {
+    return torch::tensor(copy(part(name))).view(model_->layout().find(name)->shape);
+  }
+};
+
+TEST_F(BatchNorm, MovesItsStatisticsAsPyTorchDoes) {
+  torch::nn::BatchNorm2d reference(16);
+  for (const std::uint64_t seed : {1, 2}) {
+    const RandomBatch batch(5, task_, seed);
+    const auto inputs = torch::tensor(copy(batch.get().inputs)).view({5, 2, 8, 8});
+    reference(torch::conv2d(inputs, tensor("conv1.conv.weight"), {}, 1, 2));
+    model_->backward(batch.get());
+  }
+  EXPECT_TRUE(torch::allclose(tensor("conv1.norm.running_mean"), reference->running_mean, 1e-5, 1e-7));
+  EXPECT_TRUE(torch::allclose(tensor("conv1.norm.running_var"), reference->running_var, 1e-5, 1e-7));
+  EXPECT_EQ(part("conv1.norm.num_batches_tracked")[0], 2.0f);
+}
+
+TEST_F(BatchNorm, PredictsByRunningStatisticsAndLeavesThemAlone) {
+  const RandomBatch batch(5, task_), other(5, task_, 2);
+  const auto before = predict(*model_, batch.get());
+  model_->backward(other.get());
+  const auto trained = copy(model_->parameters());
+  EXPECT_GT(largest_difference(predict(*model_, batch.get()), before), 1e-3);
+  EXPECT_EQ(copy(model_->parameters()), trained);
+  // Each example by itself: in prediction a batch has no say.
+  const auto together = predict(*model_, batch.get());
+  const auto alone = predict(*model_, {.size = 1, .inputs = batch.get().inputs.first(2 * 8 * 8)});
+  EXPECT_LT(largest_difference(alone, together), 1e-5);
+  // Nothing of it is a gradient.
+  for (const float g : model_->gradients().subspan(model_->layout().trainable())) EXPECT_EQ(g, 0.0f);
+}
+
+TEST_F(BatchNorm, RefusesABatchOfOneWhereItHasNoVariance) {
+  // conv4 sees 2 × 2 positions of an 8 × 8 image, and a single one of a 4 × 4.
+  EXPECT_NO_THROW(model_->backward(RandomBatch(1, task_).get()));
+  const Task tiny{.input_shape = {2, 4, 4}, .outputs = 3};
+  const auto model = make("lenet", "auto", tiny);
+  EXPECT_NO_THROW(model->backward(RandomBatch(2, tiny).get()));
+  EXPECT_EQ(refusal<RefusedUpdate>([&] { model->backward(RandomBatch(1, tiny).get()); }),
+            "model.norm = \"batch\": a batch of one leaves a single value for each channel, which has no variance: "
+            "choose client.batch so that no client is left with a batch of one, or model.norm = \"group\"");
+  EXPECT_NO_THROW(predict(*model, RandomBatch(1, tiny).get()));
+  EXPECT_NO_THROW(make("lenet", "auto", tiny, kGroup)->backward(RandomBatch(1, tiny).get()));
+}
+
+TEST(GroupNorm, KeepsExamplesApart) {
+  const Task task{.input_shape = {1, 8, 8}, .outputs = 3};
+  const auto model = make("lenet", "auto", task, kGroup);
+  const RandomBatch batch(4, task);
+  const auto together = predict(*model, batch.get());
+  const auto alone = predict(*model, {.size = 1, .inputs = batch.get().inputs.first(64)});
+  EXPECT_LT(largest_difference(alone, together), 1e-5);
+}
+
+TEST(ImageNetworks, RefuseWhatTheyCannotTake) {
+  EXPECT_EQ(refusal([] { make("cnn4", "auto", kGrey); }), "(accepted)");
+  EXPECT_EQ(refusal([] {
+              make("cnn4", "auto", {.input_shape = {1, 32, 19}, .outputs = 10});
+            }),
+            "model.name: 'cnn4' needs images of shape [channels, height, width], at least 20 x 20; the data has "
+            "[1, 32, 19]: choose 'mlp' or image data");
+  for (const auto* name : {"lenet", "resnet18", "densenet121", "mobilenetv2"}) {
+    EXPECT_NE(refusal([&] { make(name, "auto", {.input_shape = {561}, .outputs = 6}); }), "(accepted)") << name;
+  }
+}
+
+// ---- BiLSTM ----
+
+class BiLstm : public ::testing::Test {
+ protected:
+  static Task task(std::int64_t tokens) { return {.input_shape = {tokens}, .outputs = 2}; }
+  static std::unique_ptr<Model> network(std::int64_t tokens) {
+    return make("bilstm", "auto", task(tokens),
+                {{"vocabulary", std::int64_t{9}}, {"embedding", std::int64_t{5}}, {"hidden", std::int64_t{4}}});
+  }
+
+  std::vector<std::int32_t> labels_{0, 1, 1};
+  // The second text has padding behind it, the last is empty.
+  std::vector<float> ids_{1, 8, 3, 4, 5, 2, 0, 0, 0, 0, 0, 0};
+  Batch batch_{.size = 3, .inputs = ids_, .labels = labels_};
+};
+
+TEST_F(BiLstm, GradientAgreesWithCentralDifferences) {
+  EXPECT_LT(testing::gradient_error(*network(4), batch_, 1e-2, 7), 1e-2);
+}
+
+TEST_F(BiLstm, DoesNotReadPadding) {
+  const std::vector<float> padded{1, 8, 3, 4, 0, 0, 5, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  const auto expected = predict(*network(4), batch_);
+  EXPECT_LT(largest_difference(predict(*network(6), {.size = 3, .inputs = padded}), expected), 1e-6);
+  // The order of the texts is kept, though the longest is computed first.
+  const auto model = network(4);
+  const auto second = predict(*model, {.size = 1, .inputs = batch_.inputs.subspan(4, 4)});
+  EXPECT_LT(largest_difference(second, std::span(expected).subspan(2, 2)), 1e-6);
+}
+
+TEST_F(BiLstm, RefusesTokensOutsideItsVocabulary) {
+  const auto model = network(4);
+  ids_[2] = 9;
+  EXPECT_EQ(refusal<RunError>([&] { model->backward(batch_); }),
+            "model.vocabulary = 9: the data has a token 9, expected 0 (padding) to 8: raise model.vocabulary");
+  ids_[2] = -1;
+  EXPECT_NE(refusal<RunError>([&] { predict(*model, batch_); }).find("a token -1"), std::string::npos);
+}
+
+TEST_F(BiLstm, TakesRowsOfTokensOnly) {
+  EXPECT_EQ(refusal([] { make("bilstm", "auto", kGrey); }),
+            "model.name: 'bilstm' needs rows of token ids, shape [tokens]; the data has [1, 28, 28]: choose text data");
+}
+
+}  // namespace
+}  // namespace parley
