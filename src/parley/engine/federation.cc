@@ -141,6 +141,11 @@ Evaluation Federation::evaluate(const Dataset& data) {
   return total;
 }
 
+MeanPrediction Federation::nothing_predicted(const Dataset& data) const {
+  const Model& model = *workers_.front()->model;
+  return {model.loss(), data.size(), model.outputs()};
+}
+
 void Federation::add_network(std::span<const float> theta, const View& view, std::size_t network,
                              MeanPrediction& mean) {
   for_each_chunk(theta, view.size(), [&](Worker& worker, std::size_t begin, std::size_t end) {
@@ -152,14 +157,14 @@ void Federation::add_network(std::span<const float> theta, const View& view, std
 }
 
 MeanPrediction Federation::predict(const Dataset& data) {
-  MeanPrediction mean(experiment_.task.loss, data.size(), experiment_.task.outputs);
+  MeanPrediction mean = nothing_predicted(data);
   add_network(state_.at("theta"), WholeView(data).view(), 0, mean);
   return mean;
 }
 
 MeanPrediction Federation::predict(const Dataset& data, std::size_t round, std::size_t samples,
                                    const PosteriorDraw& how) {
-  MeanPrediction mean(experiment_.task.loss, data.size(), experiment_.task.outputs);
+  MeanPrediction mean = nothing_predicted(data);
   const WholeView whole(data);
   Flat theta(experiment_.layout->size());
   for (std::size_t sample = 0; sample < samples; ++sample) {

@@ -58,6 +58,7 @@ class Federation {
 
   // Puts these weights into every worker's model and shares out the rows [0, rows), in fixed chunks.
   void for_each_chunk(std::span<const float> theta, std::size_t rows, const Visit& visit);
+  MeanPrediction nothing_predicted(const Dataset& data) const;
   // Network number `network` of the mean: these weights.
   void add_network(std::span<const float> theta, const View& view, std::size_t network, MeanPrediction& mean);
   void train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema, Update& update) const;

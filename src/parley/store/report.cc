@@ -223,14 +223,24 @@ std::pair<std::string, std::string> pair_cells(const ReportGroup& group, const P
   return {cell(point, differ && !sampling_wins), cell(posterior, sampling_wins)};
 }
 
+// Those that some group has.
+std::vector<Pair> measured_pairs(const std::vector<ReportGroup>& groups) {
+  std::vector<Pair> result;
+  std::ranges::copy_if(kPairs, std::back_inserter(result), [&](const Pair& pair) {
+    return std::ranges::any_of(groups, [&](const ReportGroup& group) { return group.last(pair.point).has_value(); });
+  });
+  return result;
+}
+
 std::string uncertainty_section(const std::vector<ReportGroup>& groups) {
+  const std::vector<Pair> pairs = measured_pairs(groups);
   std::string head, body;
-  for (const auto& pair : kPairs) head += fmt::format("<th scope=\"col\">{}</th>", pair.head);
+  for (const auto& pair : pairs) head += fmt::format("<th scope=\"col\">{}</th>", pair.head);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const bool sampled = groups[g].last("posterior_loss").has_value();
     if (!sampled && !groups[g].last("ood_auroc")) continue;
     std::string point, posterior;
-    for (const auto& pair : kPairs) {
+    for (const auto& pair : pairs) {
       const auto [first, second] = pair_cells(groups[g], pair);
       point += first;
       posterior += second;
