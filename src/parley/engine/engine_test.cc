@@ -343,6 +343,25 @@ TEST(Study, ComparesMethodsOverSeedsAndSkipsWhatIsDone) {
   EXPECT_EQ(fates, std::vector<RunFate>(6, RunFate::done_before));
 }
 
+TEST(Study, ARunOfAnOlderVersionCountsWhileItsSettingsMeanTheSame) {
+  const TempFolder temp;
+  const auto runs =
+      plan_compare(Config::parse(kSmall, "small.toml"), {"fedprox:mu=0.5"}, {1}, catalogue(), temp.path());
+  std::vector<RunFate> fates;
+  const StudyHooks hooks{.finished = [&](const StudyResult& result) { fates.push_back(result.fate); }};
+  run_study(runs, catalogue(), {}, hooks);
+  const auto rewrite = [&](const std::string& from, const std::string& to) {
+    std::string text = read_file(runs[0].folder / "config.toml");
+    ASSERT_NE(text.find(from), std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+    real_files().replace(runs[0].folder / "config.toml", text);
+    run_study(runs, catalogue(), {}, hooks);
+  };
+  rewrite("posterior_scale = 1.0\n", "");  // a key with its default, as if that version had not known it
+  rewrite("mu = 0.5", "mu = 0.25");
+  EXPECT_EQ(fates, (std::vector<RunFate>{RunFate::fresh, RunFate::done_before, RunFate::fresh}));
+}
+
 TEST(Study, SweepsEveryCombination) {
   Config config =
       Config::parse(std::string(kSmall) + "[sweep]\n\"client.lr\" = [0.1, 0.2]\n\"run.seed\" = [1, 2, 3]\n");

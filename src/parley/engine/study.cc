@@ -105,10 +105,21 @@ StudyRun sweep_run(Config config, const std::string& method, std::vector<std::st
           out / folder_name(fmt::format("{}", fmt::join(folder, "_")))};
 }
 
-bool is_finished(const StudyRun& run) {
+// A run of an older version lacks the keys that came since; they had their defaults.
+bool has_same_settings(const StudyRun& run, const Catalogue& catalogue) {
+  const std::string stored = RunFolder(run.folder, real_files()).config();
+  const std::string wanted = run.settings.to_toml();
+  if (stored == wanted) return true;
+  try {
+    return resolve(Config::parse(stored), catalogue).to_toml() == wanted;
+  } catch (const InputError&) {
+    return false;  // a key that is gone
+  }
+}
+
+bool is_finished(const StudyRun& run, const Catalogue& catalogue) {
   const auto info = RunFolder::read_info(run.folder);
-  if (!info || info->value("state", "") != "done") return false;
-  return RunFolder(run.folder, real_files()).config() == run.settings.to_toml();
+  return info && info->value("state", "") == "done" && has_same_settings(run, catalogue);
 }
 
 bool is_resumable(const StudyRun& run) {
@@ -117,7 +128,8 @@ bool is_resumable(const StudyRun& run) {
 }
 
 StudyResult run_one(const StudyRun& run, const Catalogue& catalogue, DataCache& cache, RunControls controls) {
-  if (is_finished(run)) return {&run, RunFate::done_before, RunFolder(run.folder, *controls.files).metrics()};
+  if (is_finished(run, catalogue))
+    return {&run, RunFate::done_before, RunFolder(run.folder, *controls.files).metrics()};
   controls.resume = is_resumable(run);
   controls.label = run.label;
   const Experiment experiment = build(run.settings, catalogue, cache);
@@ -170,7 +182,7 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Cata
   DataCache cache;
   // Hours into a comparison is too late to hear that one of its methods cannot run with these settings.
   for (const auto& run : runs) {
-    if (!is_finished(run)) build(run.settings, catalogue, cache);
+    if (!is_finished(run, catalogue)) build(run.settings, catalogue, cache);
   }
   std::vector<StudyResult> results;
   for (std::size_t i = 0; i < runs.size(); ++i) {

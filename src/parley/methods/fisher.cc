@@ -1,6 +1,37 @@
 #include "parley/methods/fisher.h"
 
+#include <set>
+
+#include "parley/base/errors.h"
+
 namespace parley {
+namespace {
+
+// The first trained entry that no shown layer holds; null when all are covered.
+const LayoutEntry* first_unseen(const MethodContext& context) {
+  std::set<std::size_t> seen;
+  for (const auto& layer : context.model.layers()) {
+    seen.insert(layer.weight.offset);
+    if (layer.bias) seen.insert(layer.bias->offset);
+  }
+  for (const auto& entry : context.layout->entries()) {
+    if (entry.offset < context.layout->trainable() && !seen.contains(entry.offset)) return &entry;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+FisherMeter::Of FisherMeter::of(const MethodContext& context) {
+  if (context.options.text("gradient") == "minibatch") return Of::minibatch;
+  if (context.model.layers().empty()) {
+    fail("method.gradient = \"per_sample\": this model does not show its layers; use \"minibatch\"");
+  }
+  if (const auto* entry = first_unseen(context)) {
+    fail("method.gradient = \"per_sample\": {} is in no dense or convolutional layer; use \"minibatch\"", entry->name);
+  }
+  return Of::per_sample;
+}
 
 FisherMeter::FisherMeter(Of of, Model& model, std::span<float> squares) : of_(of), model_(model), squares_(squares) {
   if (of_ == Of::per_sample) {

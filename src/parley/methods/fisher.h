@@ -25,7 +25,8 @@ class FisherMeter {
   // Divides by the examples seen.
   void finish();
 
-  static Of of(const std::string& text) { return text == "per_sample" ? Of::per_sample : Of::minibatch; }
+  // Of method.gradient. Throws InputError for per_sample when the model has trained weights in no layer that it shows.
+  static Of of(const MethodContext& context);
 
  private:
   Of of_;

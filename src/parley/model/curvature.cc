@@ -85,16 +85,26 @@ void add_squared_gradients(const LayerPass& pass, std::span<float> squares) {
   }
 }
 
-void add_input_gram(const LayerPass& pass, std::span<float> gram) {
-  const std::size_t in = pass.layer.in();
-  if (!pass.layer.bias) return add_gram(pass.rows, pass.inputs.data(), in, 1.0f, gram);
-  const std::size_t width = in + 1;
-  Flat& extended = scratch(2, pass.rows * width);
-  for (std::size_t r = 0; r < pass.rows; ++r) {
-    std::copy_n(pass.inputs.data() + r * in, in, extended.data() + r * width);
-    extended[r * width + in] = 1.0f;
+// Neighbouring patches of an image overlap and say nearly the same; these many of an example are enough for their
+// second moments, where all of them would cost more than the training.
+constexpr std::size_t kPatchesPerExample = 16;
+
+std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram) {
+  const std::size_t in = pass.layer.in(), width = in + (pass.layer.bias ? 1 : 0);
+  const std::size_t all = pass.rows_per_example, used = std::min(all, kPatchesPerExample);
+  const std::size_t examples = pass.rows / all;
+  Flat& extended = scratch(2, examples * used * width);
+  float* to = extended.data();
+  for (std::size_t example = 0; example < examples; ++example) {
+    for (std::size_t p = 0; p < used; ++p) {
+      // Spread over the image, and shifted from example to example so that every place has its turn.
+      const std::size_t row = example * all + (example + p * all / used) % all;
+      to = std::copy_n(pass.inputs.data() + row * in, in, to);
+      if (pass.layer.bias) *to++ = 1.0f;
+    }
   }
-  add_gram(pass.rows, extended.data(), width, 1.0f, gram);
+  add_gram(examples * used, extended.data(), width, 1.0f, gram);
+  return examples * used;
 }
 
 void add_output_gram(const LayerPass& pass, std::span<float> gram) {

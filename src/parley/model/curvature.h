@@ -13,8 +13,8 @@ namespace parley {
 void add_squared_gradients(const LayerPass& pass, std::span<float> squares);
 
 // Σ over rows of ã ãᵀ, with ã the layer's input and, if it has a bias, a 1 behind it, added to the lower triangle of
-// `gram` (row-major).
-void add_input_gram(const LayerPass& pass, std::span<float> gram);
+// `gram` (row-major). Gives the rows back that were added: of a convolution's many patches, some of each example.
+std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram);
 
 // Σ over rows of δ δᵀ, with δ the gradient of an example's own loss at the layer's outputs, added to the lower triangle
 // of `gram` (out × out, row-major). REQUIRES a pass of backward().

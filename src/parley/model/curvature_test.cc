@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "parley/model/mlp.h"
 
 namespace parley {
@@ -67,6 +70,46 @@ TEST(Curvature, PatchesOfAnExampleAreSummedBeforeTheSquare) {
     }
     EXPECT_NEAR(squares[4 + i], bias_square, 1e-4);
   }
+}
+
+// A layer of one input and a bias whose patches are numbered: which of them are added shows in their sum.
+TEST(Curvature, GramOfManyPatchesTakesSomeOfEachExampleAndAllPlacesInTurn) {
+  const Layer layer{.weight = {.name = "w", .shape = {1, 1}, .offset = 0, .size = 1},
+                    .bias = LayoutEntry{.name = "b", .shape = {1}, .offset = 1, .size = 1}};
+  constexpr std::size_t kPatches = 40, kExamples = 40;
+  std::vector<std::size_t> times(kPatches, 0);
+  for (std::size_t patch = 0; patch < kPatches; ++patch) {
+    std::vector<float> inputs(kExamples * kPatches, 0.0f);
+    for (std::size_t e = 0; e < kExamples; ++e) inputs[e * kPatches + patch] = 1.0f;
+    std::vector<float> gram(4, 0.0f);
+    EXPECT_EQ(add_input_gram({.index = 0,
+                              .layer = layer,
+                              .rows = inputs.size(),
+                              .rows_per_example = kPatches,
+                              .inputs = inputs,
+                              .deltas = {}},
+                             gram),
+              kExamples * 16);
+    EXPECT_EQ(gram[3], kExamples * 16);  // the bias's own
+    times[patch] = static_cast<std::size_t>(gram[0]);
+  }
+  EXPECT_EQ(std::accumulate(times.begin(), times.end(), std::size_t{0}), kExamples * 16);
+  EXPECT_EQ(*std::ranges::min_element(times), 16u);
+}
+
+TEST(Curvature, OutputGramIsThatOfEachExamplesOwnGradient) {
+  Fixture f(4);
+  std::vector<float> batched(9, 0.0f), single(9, 0.0f);
+  const auto watch = [&](std::vector<float>& gram) {
+    f.model->observe([&](const LayerPass& pass) {
+      if (pass.layer.out() == 3) add_output_gram(pass, gram);
+    });
+  };
+  watch(batched);
+  f.model->backward(f.rows(0, 4));
+  watch(single);
+  for (std::size_t e = 0; e < 4; ++e) f.model->backward(f.rows(e, 1));
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_NEAR(batched[i], single[i], 1e-5);
 }
 
 TEST(Curvature, GramOfTheFirstLayerIsThatOfTheData) {

@@ -11,13 +11,7 @@ namespace {
 class FedCurv final : public Method {
  public:
   explicit FedCurv(const MethodContext& context)
-      : layout_(context.layout),
-        mu_(context.options.real("mu")),
-        gradient_(FisherMeter::of(context.options.text("gradient"))) {
-    if (gradient_ == FisherMeter::Of::per_sample && context.model.layers().empty()) {
-      fail("method.gradient = \"per_sample\": this model does not show its layers; use \"minibatch\"");
-    }
-  }
+      : layout_(context.layout), mu_(context.options.real("mu")), gradient_(FisherMeter::of(context)) {}
 
   Schema schema() const override {
     const std::size_t size = layout_->size();

@@ -21,15 +21,15 @@ struct FolaOptions {
   bool online, mixture, shrink;
   FisherMeter::Of gradient;
 
-  explicit FolaOptions(const Options& options)
-      : lambda(options.real("lambda")),
-        gamma(options.real("gamma")),
-        epsilon(options.real("epsilon")),
-        compress(options.real("compress")),
-        online(options.text("fisher") == "online"),
-        mixture(options.text("aggregation") == "mixture"),
-        shrink(options.text("zero_precision") == "shrink"),
-        gradient(FisherMeter::of(options.text("gradient"))) {}
+  explicit FolaOptions(const MethodContext& context)
+      : lambda(context.options.real("lambda")),
+        gamma(context.options.real("gamma")),
+        epsilon(context.options.real("epsilon")),
+        compress(context.options.real("compress")),
+        online(context.options.text("fisher") == "online"),
+        mixture(context.options.text("aggregation") == "mixture"),
+        shrink(context.options.text("zero_precision") == "shrink"),
+        gradient(FisherMeter::of(context)) {}
 
   static std::vector<Option> declared() {
     std::vector<Option> options{
@@ -82,11 +82,7 @@ struct FolaOptions {
 
 class Fola final : public Method {
  public:
-  explicit Fola(const MethodContext& context) : layout_(context.layout), options_(context.options) {
-    if (options_.gradient == FisherMeter::Of::per_sample && context.model.layers().empty()) {
-      fail("method.gradient = \"per_sample\": this model does not show its layers; use \"minibatch\"");
-    }
-  }
+  explicit Fola(const MethodContext& context) : layout_(context.layout), options_(context) {}
 
   Schema schema() const override {
     using enum ChannelSpec::Bound;

@@ -14,7 +14,7 @@ class InputFola final : public Method {
  public:
   explicit InputFola(const MethodContext& context) : layout_(context.layout), layered_(context) {}
 
-  // `moments` has W(A + ρI) in the places of a layer's weights and bias, and θ itself everywhere else.
+  // `moments` has WA in the places of a layer's weights and bias, and θ itself everywhere else.
   Schema schema() const override {
     return {.channels = {{.name = kMoments, .size = layout_->size(), .statistic = true},
                          {.name = kInputs, .size = layered_.inputs_size(), .statistic = true}}};

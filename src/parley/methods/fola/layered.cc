@@ -22,13 +22,15 @@ std::int64_t extent(std::size_t n) {
 
 std::vector<Option> Layered::declared() {
   return {
-      {"ridge", 1e-3, "curvature = input, kfac: precision in every direction of the inputs, towards the plain average",
+      {"ridge", 0.1,
+       "curvature = input, kfac: precision in every direction of the inputs, as a multiple of its mean; pulls towards "
+       "the plain average",
        above(0.0)},
       {"rank", std::int64_t{0},
        "curvature = input, kfac: eigenvectors of each layer's inputs that are sent, the rest as their mean; 0 sends "
        "all",
        at_least(0)},
-      {"prior_every", std::int64_t{5}, "curvature = input, kfac: steps between implicit steps of the prior",
+      {"prior_every", std::int64_t{2}, "curvature = input, kfac: steps between implicit steps of the prior",
        at_least(1)},
       {"prior_rank", std::int64_t{64}, "curvature = input, kfac: eigenvectors of each layer that the prior pulls along",
        at_least(1)},
@@ -102,15 +104,15 @@ std::size_t Layered::measure_inputs(const ClientTask& task, std::span<float> inp
   std::vector<Flat> sums;
   std::vector<std::size_t> rows(layers_.size(), 0);
   for (const auto& layer : layers_) sums.emplace_back(layer.width() * layer.width(), 0.0f);
-  task.model.observe([&](const LayerPass& pass) {
-    add_input_gram(pass, sums[pass.index]);
-    rows[pass.index] += pass.rows;
-  });
+  task.model.observe([&](const LayerPass& pass) { rows[pass.index] += add_input_gram(pass, sums[pass.index]); });
   task.trainer.show(task.model, task.data);
   task.model.observe({});
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const auto packed = layers_[l].inputs_of(inputs);
-    pack_symmetric(sums[l], layers_[l].width(), 1.0f / static_cast<float>(rows[l]), ridge_, packed);
+    const std::size_t width = layers_[l].width();
+    const float scale = 1.0f / static_cast<float>(rows[l]);
+    float mean = 0.0f;  // of A's diagonal
+    for (std::size_t i = 0; i < width; ++i) mean += scale * sums[l][i * (width + 1)] / static_cast<float>(width);
+    pack_symmetric(sums[l], width, scale, ridge_ * mean, layers_[l].inputs_of(inputs));
   }
   if (rank_ == 0) return 0;
   std::size_t numbers = 0;

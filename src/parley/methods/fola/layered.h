@@ -65,8 +65,8 @@ class Layered {
   void start(State& state) const;
   // Local training with the prior of the broadcast.
   void train(const ClientTask& task, Update& update) const;
-  // A_n + ρI of every layer, by one pass over the client's data at its final weights; reduced to `rank`. Returns the
-  // bytes that takes on the wire, 0 for four a float.
+  // A_n of every layer, by one pass over the client's data at its final weights, with its ridge and reduced to `rank`.
+  // Returns the bytes that takes on the wire, 0 for four a float.
   std::size_t measure_inputs(const ClientTask& task, std::span<float> inputs) const;
   // The server's side: keeps the mean of the clients' A as the next prior.
   void keep(State& state, std::span<const double> inputs) const;
