@@ -242,6 +242,23 @@ TEST_F(CommandLine, SweepRunsEveryCombinationBestFirst) {
   EXPECT_TRUE(contains(done({"sweep", "s.toml", "--out", "sweep"}), "done before"));
 }
 
+TEST_F(CommandLine, SweepOverMethodsPrintsTheGrid) {
+  write_text(temp_ / "s.toml", std::string(kExperiment) + "[sweep]\n\"client.lr\" = [0.0001, 0.1]\n");
+  done({"sweep", "s.toml", "--methods", "fedavg,fola", "--seeds", "1,2", "--out", "grid"});
+  const std::string table = read_text(temp_ / "grid" / "table.txt");
+  const std::string first = table.substr(0, table.find('\n'));
+  EXPECT_TRUE(contains(first, "fedavg") && contains(first, "fola")) << table;  // a column a method
+  EXPECT_TRUE(contains(table, "fola client.lr=0.1") && contains(table, "±")) << table;
+}
+
+TEST_F(CommandLine, RunTellsWhatThePosteriorKnows) {
+  const std::string plain = done({"run", "e.toml", "--set", "method.name=fola", "--out", "plain"});
+  EXPECT_FALSE(contains(plain, "uncertainty")) << plain;
+  const std::string said =
+      done({"run", "e.toml", "--set", "method.name=fola", "--set", "evaluate.posterior_samples=3", "--out", "drawn"});
+  EXPECT_TRUE(contains(said, "fola, the model") && contains(said, "fola, networks drawn")) << said;
+}
+
 TEST_F(CommandLine, ListAndDescribeTellWhatThereIs) {
   const std::string all = done({"list"});
   for (const char* name : {"fedavg", "scaffold", "mlp", "synthetic", "dirichlet", "adam", "yogi", "clip"}) {

@@ -1,4 +1,5 @@
 // parley run, compare, sweep: experiments.
+#include <array>
 #include <fstream>
 
 #include "commands.h"
@@ -74,6 +75,34 @@ void describe(const Experiment& experiment, std::size_t threads) {
              experiment.settings.method.text("name"), threads, threads == 1 ? "" : "s");
 }
 
+std::string spread_text(const Spread& spread, std::size_t seeds, double scale, const char* format) {
+  const std::string mean = fmt::format(fmt::runtime(format), scale * spread.mean);
+  return seeds > 1 ? fmt::format("{} ± {}", mean, fmt::format(fmt::runtime(format), scale * spread.deviation)) : mean;
+}
+
+// What the posterior or another data set tells beside accuracy and loss; empty when no run asked for it.
+std::string uncertainty_table(const std::vector<StudyRow>& rows) {
+  const auto has = [](const char* name) { return [name](const StudyRow& row) { return row.last.contains(name); }; };
+  const bool ood = std::ranges::any_of(rows, has("ood_auroc"));
+  if (!ood && std::ranges::none_of(rows, has("posterior_loss"))) return "";
+  Table table({"uncertainty", "NLL", "ECE", "Brier", "OOD AUROC"});
+  const auto add = [&](const StudyRow& row, const std::string& label, std::array<const char*, 4> names) {
+    std::vector<std::string> cells{label};
+    for (const char* name : names) {
+      const auto found = row.last.find(name);
+      cells.push_back(found == row.last.end() ? "" : spread_text(found->second, row.seeds, 1.0, "{:.4f}"));
+    }
+    table.add(cells);
+  };
+  for (const auto& row : rows) {
+    add(row, row.label + ", the model", {"test_loss", "test_ece", "test_brier", "ood_auroc"});
+    if (!row.last.contains("posterior_loss")) continue;
+    add(row, row.label + ", networks drawn",
+        {"posterior_loss", "posterior_ece", "posterior_brier", "posterior_ood_auroc"});
+  }
+  return "\n" + table.text();
+}
+
 void run_one(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
   const Settings settings = resolve(arguments.read(), catalogue());
   const fs::path folder = where.out.empty() ? pick_folder(arguments.file, resume) : fs::path(where.out);
@@ -97,12 +126,11 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
              duration_text(summary.seconds));
   if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));
   fmt::print(", test loss {:.4f}\n", last.value("test_loss", 0.0));
+  const StudyRun run{.label = settings.method.text("name"), .settings = settings, .folder = folder};
+  if (const auto table = uncertainty_table(summarise({{&run, RunFate::fresh, summary.metrics}})); !table.empty()) {
+    fmt::print("{}\n", table);
+  }
   fmt::print("results in {}: model.safetensors, metrics.jsonl, config.toml, report.html\n", folder.string());
-}
-
-std::string spread_text(const Spread& spread, std::size_t seeds, double scale, const char* format) {
-  const std::string mean = fmt::format(fmt::runtime(format), scale * spread.mean);
-  return seeds > 1 ? fmt::format("{} ± {}", mean, fmt::format(fmt::runtime(format), scale * spread.deviation)) : mean;
 }
 
 std::string study_table(std::vector<StudyRow> rows) {
@@ -163,7 +191,7 @@ std::string closing_tables(const std::vector<StudyRun>& runs, const std::vector<
       return a.classified ? a.final_accuracy.mean > b.final_accuracy.mean : a.final_loss.mean < b.final_loss.mean;
     });
   }
-  return grid + study_table(rows);
+  return grid + study_table(rows) + uncertainty_table(rows);
 }
 
 // Runs the study, prints the tables, writes table.txt and report.html beside the run folders.

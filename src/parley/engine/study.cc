@@ -206,6 +206,7 @@ std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
   }
   for (auto& row : labels) {
     std::vector<double> final_accuracy, best_accuracy, loss, seconds;
+    std::map<std::string, std::vector<double>> numbers;
     for (const auto& result : results) {
       if (result.run->label != row.label || result.metrics.empty()) continue;
       ++row.seeds;
@@ -217,6 +218,9 @@ std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
         row.bytes_down += line.value("bytes_down", 0.0);
       }
       const Json& last = result.metrics.back();
+      for (const auto& [name, value] : last.items()) {
+        if (value.is_number()) numbers[name].push_back(value.get<double>());
+      }
       row.classified = last.contains("test_accuracy");
       final_accuracy.push_back(last.value("test_accuracy", 0.0));
       best_accuracy.push_back(best);
@@ -230,6 +234,7 @@ std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
     row.best_accuracy = spread(best_accuracy);
     row.final_loss = spread(loss);
     row.seconds = spread(seconds);
+    for (const auto& [name, values] : numbers) row.last[name] = spread(values);
     rows.push_back(row);
   }
   return rows;

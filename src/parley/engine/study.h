@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ struct StudyRow {
   Spread final_accuracy, best_accuracy, final_loss;
   Spread seconds;                           // of training, without evaluation
   double bytes_up = 0.0, bytes_down = 0.0;  // a run, on average
+  std::map<std::string, Spread> last;       // every number of the last round's metrics, by its name there
 };
 std::vector<StudyRow> summarise(const std::vector<StudyResult>& results);
 
