@@ -311,6 +311,11 @@ class RefusedResume : public Refused {
   }
 };
 
+TEST_F(Refused, EvaluateOfWhatIsNoRunOrWouldNeedTraining) {
+  expect_refused({"evaluate", "nowhere"}, {"nowhere", "not a run's folder"});
+  expect_refused({"evaluate", "earlier", "--set", "client.lr=1"}, {"client.lr=1", "only keys of [evaluate]"});
+}
+
 TEST_F(RefusedResume, OtherSettings) {
   expect_resume_refused({"client.lr=0.2"}, {"done", "other settings", "[client]", "lr = 0.1", "lr = 0.2", "--out"});
   expect_resume_refused({"method.name=fedprox"}, {"done", "other settings"});

@@ -67,7 +67,7 @@ class CommandLine : public testing::Test {
 TEST_F(CommandLine, HelpAndVersion) {
   EXPECT_TRUE(std::regex_match(done({"--version"}), std::regex("parley \\d+\\.\\d+\\.\\d+\n")));
   const std::string help = done({"--help"});
-  for (const char* command : {"run", "compare", "sweep", "list", "describe", "data", "report", "bench"}) {
+  for (const char* command : {"run", "compare", "sweep", "list", "describe", "data", "evaluate", "report", "bench"}) {
     EXPECT_TRUE(contains(help, command)) << command;
   }
   EXPECT_TRUE(contains(done({"run", "--help"}), "--resume"));
@@ -257,6 +257,24 @@ TEST_F(CommandLine, RunTellsWhatThePosteriorKnows) {
   const std::string said =
       done({"run", "e.toml", "--set", "method.name=fola", "--set", "evaluate.posterior_samples=3", "--out", "drawn"});
   EXPECT_TRUE(contains(said, "fola, the model") && contains(said, "fola, networks drawn")) << said;
+}
+
+std::string four_digits(double x) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4f", x);
+  return text;
+}
+
+TEST_F(CommandLine, EvaluateTakesAFinishedRunAndChangesNothing) {
+  done({"run", "e.toml", "--set", "method.name=fola", "--set", "evaluate.posterior_samples=3", "--out", "a"});
+  const auto last = metrics("a").back();
+  const std::string before = read_text(temp_ / "a" / "metrics.jsonl");
+  const std::string same = done({"evaluate", "a"});
+  EXPECT_TRUE(contains(same, four_digits(last["test_loss"]))) << same;
+  EXPECT_TRUE(contains(same, four_digits(last["posterior_loss"]))) << same;
+  const std::string mean = done({"evaluate", "a", "--set", "evaluate.posterior_scale=0"});
+  EXPECT_FALSE(contains(mean, four_digits(last["posterior_loss"]))) << mean;
+  EXPECT_EQ(read_text(temp_ / "a" / "metrics.jsonl"), before);
 }
 
 TEST_F(CommandLine, ListAndDescribeTellWhatThereIs) {

@@ -17,6 +17,7 @@ void add_sweep(CLI::App& app);
 void add_list(CLI::App& app);
 void add_describe(CLI::App& app);
 void add_data(CLI::App& app);
+void add_evaluate(CLI::App& app);
 void add_report(CLI::App& app);
 void add_bench(CLI::App& app);
 

@@ -82,6 +82,7 @@ int run(int argc, char** argv) {
   add_list(app);
   add_describe(app);
   add_data(app);
+  add_evaluate(app);
   add_report(app);
   add_bench(app);
   try {

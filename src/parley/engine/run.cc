@@ -7,6 +7,7 @@
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
 #include "parley/engine/uncertainty.h"
+#include "parley/tensor/safetensors.h"
 
 namespace parley {
 namespace {
@@ -65,14 +66,17 @@ Json metrics_of(const RoundReport& report) {
   return line;
 }
 
-void add_evaluation(Json& line, const Evaluation& evaluation) {
+void add_evaluation(Json& line, const Experiment& experiment, Federation& federation, std::size_t round) {
+  const Evaluation evaluation = federation.evaluate(*experiment.federated.data.test);
   line["test_loss"] = evaluation.loss();
-  if (!evaluation.classified()) return;
-  line["test_accuracy"] = evaluation.accuracy();
-  line["test_ece"] = evaluation.ece();
-  line["test_brier"] = evaluation.brier();
-  line["class_total"] = evaluation.class_total;
-  line["class_correct"] = evaluation.class_correct;
+  if (evaluation.classified()) {
+    line["test_accuracy"] = evaluation.accuracy();
+    line["test_ece"] = evaluation.ece();
+    line["test_brier"] = evaluation.brier();
+    line["class_total"] = evaluation.class_total;
+    line["class_correct"] = evaluation.class_correct;
+  }
+  for (const auto& [name, value] : measure_uncertainty(experiment, federation, round)) line[name] = value;
 }
 
 // The settings that decide a run's bytes: all but how many rounds it goes on for.
@@ -166,8 +170,7 @@ class Runner {
     const auto every = static_cast<std::size_t>(experiment_.settings.evaluate.integer("every"));
     if (round % every == 0 || round == rounds_) {
       const Stopwatch evaluation;
-      add_evaluation(line, federation_.evaluate(*experiment_.federated.data.test));
-      for (const auto& [name, value] : measure_uncertainty(experiment_, federation_, round)) line[name] = value;
+      add_evaluation(line, experiment_, federation_, round);
       line["evaluation_seconds"] = evaluation.seconds();
     }
     folder_.append_metrics(line);
@@ -216,6 +219,21 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
     }
     throw;
   }
+}
+
+Json evaluate_run(const Experiment& experiment, const std::filesystem::path& folder, std::size_t threads) {
+  const auto model = folder / "model.safetensors";
+  if (!std::filesystem::exists(model)) {
+    fail("{}: no finished run there (model.safetensors is missing); finish it with parley run --resume",
+         folder.string());
+  }
+  ClientStore store(ClientStore::Keep::memory, {}, real_files());
+  Federation federation(experiment, store, threads);
+  federation.state().restore(read_safetensors(model), model.string());
+  const auto rounds = static_cast<std::size_t>(experiment.settings.run.integer("rounds"));
+  Json line = {{"round", rounds}};
+  add_evaluation(line, experiment, federation, rounds);
+  return line;
 }
 
 }  // namespace parley

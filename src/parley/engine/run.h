@@ -39,4 +39,8 @@ struct RunSummary {
 RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& folder,
                           const RunControls& controls);
 
+// The finished model in `folder` on the experiment's test data, as [evaluate] says: the metrics that a round has of its
+// evaluation. Writes nothing. Throws InputError when there is no model that fits the experiment.
+Json evaluate_run(const Experiment& experiment, const std::filesystem::path& folder, std::size_t threads);
+
 }  // namespace parley

@@ -1,0 +1,59 @@
+// parley evaluate: a finished run's model, evaluated in another way.
+#include "commands.h"
+#include "parley/base/errors.h"
+#include "parley/engine/run.h"
+#include "study_tables.h"
+#include "terminal.h"
+
+namespace parley::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The run's own settings with other keys of [evaluate].
+Settings settings_of(const fs::path& folder, const std::vector<std::string>& assignments) {
+  for (const auto& assignment : assignments) {
+    if (assignment.starts_with("evaluate.")) continue;
+    fail("--set {}: the model has been trained; only keys of [evaluate] can change now", assignment);
+  }
+  if (!fs::exists(folder / "config.toml")) {
+    fail("{}: not a run's folder (config.toml is missing); expected one that parley run, compare or sweep filled",
+         folder.string());
+  }
+  Config config = Config::read(folder / "config.toml");
+  for (const auto& assignment : assignments) config.set(assignment);
+  return resolve(config, catalogue());
+}
+
+void evaluate(const fs::path& folder, const std::vector<std::string>& assignments, std::size_t threads) {
+  const Settings settings = settings_of(folder, assignments);
+  DataCache cache;
+  const Experiment experiment = build(settings, catalogue(), cache);
+  const Json line = evaluate_run(experiment, folder, threads);
+  const Json info = RunFolder::read_info(folder).value_or(Json::object());
+  const StudyRun run{
+      .label = info.value("label", settings.method.text("name")), .settings = settings, .folder = folder};
+  fmt::print("{}: ", run.label);
+  if (line.contains("test_accuracy")) fmt::print("test accuracy {}, ", percent(line["test_accuracy"].get<double>()));
+  fmt::print("test loss {:.4f}\n", line["test_loss"].get<double>());
+  if (line.contains("posterior_accuracy")) {
+    fmt::print("networks drawn: test accuracy {}\n", percent(line["posterior_accuracy"].get<double>()));
+  }
+  fmt::print("{}", uncertainty_table(summarise({{&run, RunFate::done_before, {line}}})));
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app) {
+  auto* command = app.add_subcommand("evaluate", "evaluate a finished run's model with other keys of [evaluate]");
+  const auto folder = std::make_shared<std::string>();
+  const auto assignments = std::make_shared<std::vector<std::string>>();
+  const auto threads = std::make_shared<std::size_t>(0);
+  command->add_option("run", *folder, "the run's folder")->required();
+  command->add_option("--set", *assignments, "for example --set evaluate.posterior_samples=10")
+      ->allow_extra_args(false);
+  add_threads(*command, *threads, "worker threads; results do not depend on it (default: all cores)");
+  command->callback([=] { evaluate(*folder, *assignments, resolve_threads(*threads)); });
+}
+
+}  // namespace parley::app

@@ -1,0 +1,100 @@
+#include "study_tables.h"
+
+#include <algorithm>
+#include <array>
+
+#include "terminal.h"
+
+namespace parley::app {
+namespace {
+
+std::string spread_text(const Spread& spread, std::size_t seeds, double scale, const char* format) {
+  const std::string mean = fmt::format(fmt::runtime(format), scale * spread.mean);
+  return seeds > 1 ? fmt::format("{} ± {}", mean, fmt::format(fmt::runtime(format), scale * spread.deviation)) : mean;
+}
+
+std::string study_table(std::vector<StudyRow> rows) {
+  const bool classified = !rows.empty() && rows.front().classified;
+  Table table(classified
+                  ? std::vector<std::string>{"", "final acc. %", "best acc. %", "test loss", "up", "down", "train time"}
+                  : std::vector<std::string>{"", "test loss", "up", "down", "train time"});
+  for (const auto& row : rows) {
+    std::vector<std::string> cells{row.label};
+    if (classified) {
+      cells.push_back(spread_text(row.final_accuracy, row.seeds, 100.0, "{:.2f}"));
+      cells.push_back(spread_text(row.best_accuracy, row.seeds, 100.0, "{:.2f}"));
+    }
+    cells.push_back(spread_text(row.final_loss, row.seeds, 1.0, "{:.4f}"));
+    cells.push_back(bytes_text(row.bytes_up));
+    cells.push_back(bytes_text(row.bytes_down));
+    cells.push_back(duration_text(row.seconds.mean));
+    table.add(cells);
+  }
+  return table.text();
+}
+
+// A sweep over several methods: a row a point, a column a method.
+std::string sweep_table(const std::vector<StudyRow>& rows, const std::vector<std::string>& methods) {
+  std::vector<std::string> header{rows.front().classified ? "final acc. %" : "test loss"};
+  header.insert(header.end(), methods.begin(), methods.end());
+  Table table(header);
+  std::vector<std::string> points;
+  for (const auto& row : rows) {
+    if (std::ranges::find(points, row.point) == points.end()) points.push_back(row.point);
+  }
+  for (const auto& point : points) {
+    std::vector<std::string> cells{point};
+    for (const auto& method : methods) {
+      const auto row =
+          std::ranges::find_if(rows, [&](const StudyRow& one) { return one.point == point && one.method == method; });
+      cells.push_back(row == rows.end() ? "failed"
+                      : row->classified ? spread_text(row->final_accuracy, row->seeds, 100.0, "{:.2f}")
+                                        : spread_text(row->final_loss, row->seeds, 1.0, "{:.4f}"));
+    }
+    table.add(cells);
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string uncertainty_table(const std::vector<StudyRow>& rows) {
+  const auto has = [](const char* name) { return [name](const StudyRow& row) { return row.last.contains(name); }; };
+  const bool ood = std::ranges::any_of(rows, has("ood_auroc"));
+  if (!ood && std::ranges::none_of(rows, has("posterior_loss"))) return "";
+  Table table({"uncertainty", "NLL", "ECE", "Brier", "OOD AUROC"});
+  const auto add = [&](const StudyRow& row, const std::string& label, std::array<const char*, 4> names) {
+    std::vector<std::string> cells{label};
+    for (const char* name : names) {
+      const auto found = row.last.find(name);
+      cells.push_back(found == row.last.end() ? "" : spread_text(found->second, row.seeds, 1.0, "{:.4f}"));
+    }
+    table.add(cells);
+  };
+  for (const auto& row : rows) {
+    add(row, row.label + ", the model", {"test_loss", "test_ece", "test_brier", "ood_auroc"});
+    if (!row.last.contains("posterior_loss")) continue;
+    add(row, row.label + ", networks drawn",
+        {"posterior_loss", "posterior_ece", "posterior_brier", "posterior_ood_auroc"});
+  }
+  return fmt::format("\n{}", table.text());
+}
+
+std::string closing_tables(const std::vector<StudyRun>& runs, const std::vector<StudyResult>& results) {
+  auto rows = summarise(results);
+  std::vector<std::string> methods;
+  for (const auto& run : runs) {
+    if (std::ranges::find(methods, run.method) == methods.end()) methods.push_back(run.method);
+  }
+  const bool sweep = !runs.front().point.empty();
+  std::string grid;
+  if (sweep && methods.size() > 1 && !rows.empty()) grid = sweep_table(rows, methods) + "\n";
+  if (sweep) {
+    std::ranges::stable_sort(rows, [](const StudyRow& a, const StudyRow& b) {
+      return a.classified ? a.final_accuracy.mean > b.final_accuracy.mean : a.final_loss.mean < b.final_loss.mean;
+    });
+  }
+  return grid + study_table(rows) + uncertainty_table(rows);
+}
+
+}  // namespace parley::app
