@@ -19,7 +19,12 @@ struct LocalOptions {
   std::size_t epochs = 1;
   std::size_t batch = 32;  // 0: the whole of the client's data
   double lr = 0.01;
-  double lr_decay = 1.0;  // factor a round
+  // Of the learning rate; the three multiply, and each is neutral by default.
+  double lr_decay = 1.0;  // factor after every lr_decay_every rounds
+  std::size_t lr_decay_every = 1;
+  double lr_time_decay = 0.0;   // 1/(1 + φt) after t rounds
+  std::size_t lr_cosine = 0;    // rounds of half a cosine; 0: none
+  double lr_cosine_end = 0.01;  // where it ends
   bool shuffle = true;
   std::size_t max_steps = 0;  // 0: no limit
 
