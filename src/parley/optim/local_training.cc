@@ -32,6 +32,11 @@ std::vector<Option> LocalOptions::declared() {
       {"lr_cosine_end", 0.01, "where lr_cosine ends, and stays", share},
       {"shuffle", true, "a new order of the examples every epoch"},
       {"max_steps", std::int64_t{0}, "stop a client after this many steps a round; 0 sets no limit", at_least(0)},
+      {"state",
+       std::string("reset"),
+       "what the optimiser remembers between rounds: nothing, each client its own, or the clients' mean, sent around",
+       {},
+       {"reset", "worker", "central"}},
       {"weight_decay", 0.0, "pull towards zero, added to the gradient", at_least(0.0)},
       {"clip_norm", 0.0, "longest L2 norm of a step's gradient, which is scaled down to it; 0 sets no limit",
        at_least(0.0)},
@@ -123,11 +128,16 @@ std::span<const float> LocalTrainer::gradients_of(Model& model) const {
 }
 
 TrainingStats LocalTrainer::train(Model& model, const View& data, const LocalOptions& options, double lr,
-                                  Stream batches, const LinearTerm& term, const LocalHooks& hooks) {
+                                  Stream batches, const LinearTerm& term, const LocalHooks& hooks,
+                                  OptimizerState* state) {
   const std::size_t trainable = model.layout().trainable();
   BatchOrder order(data.size(), options, batches);
   TrainingStats stats;
-  optimizer_->reset(trainable);
+  if (state != nullptr) {
+    optimizer_->state() = std::move(*state);
+  } else {
+    optimizer_->reset(trainable);
+  }
   for (auto positions = order.next(); !positions.empty(); positions = order.next()) {
     stats.loss_sum += backward(model, data, positions, stats.steps) * static_cast<double>(positions.size());
     const std::span<const float> gradients = gradients_of(model);
@@ -137,6 +147,7 @@ TrainingStats LocalTrainer::train(Model& model, const View& data, const LocalOpt
     ++stats.steps;
     if (hooks.after_step) hooks.after_step(stats.steps);
   }
+  if (state != nullptr) *state = std::move(optimizer_->state());
   return stats;
 }
 

@@ -71,9 +71,10 @@ class LocalTrainer {
  public:
   explicit LocalTrainer(std::unique_ptr<Optimizer> optimizer) : optimizer_(std::move(optimizer)) {}
 
-  // Trains the model in place. Throws RefusedUpdate at the first loss that is not finite.
+  // Trains the model in place. Throws RefusedUpdate at the first loss that is not finite. The optimiser starts from
+  // `state` and leaves there what it ended with; without one it starts afresh.
   TrainingStats train(Model& model, const View& data, const LocalOptions& options, double lr, Stream batches,
-                      const LinearTerm& term = {}, const LocalHooks& hooks = {});
+                      const LinearTerm& term = {}, const LocalHooks& hooks = {}, OptimizerState* state = nullptr);
 
   // The gradient of each batch of one pass over the data, in order, at the model's weights; no steps.
   void for_each_gradient(Model& model, const View& data, std::size_t batch,
