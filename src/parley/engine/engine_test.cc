@@ -72,10 +72,12 @@ std::string message_of(const std::function<void()>& act) {
 // "name" or "name key=value …": every registered method, and variants that take another path through their code.
 std::vector<std::string> methods_and_variants() {
   std::vector<std::string> all = methods().names();
-  all.insert(all.end(), {"fedavg server.step=adam", "fola method.curvature=input method.lambda=1",
-                         "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
-                         "fola method.gradient=per_sample method.lambda=0.5 method.compress=0.3",
-                         "fola method.aggregation=mixture"});
+  all.insert(all.end(),
+             {"fedavg server.step=adam", "fola method.curvature=input method.lambda=1",
+              "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
+              "fola method.gradient=per_sample method.lambda=0.5 method.compress=0.3",
+              "fola method.aggregation=mixture", "fedavg client.optimizer=adam client.state=central client.lr=0.01",
+              "fedcurv client.optimizer=momentum client.state=worker client.lr=0.01"});
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/methods/optimizer_state.h"
 #include "parley/tensor/safetensors.h"
 
 namespace parley {
@@ -140,12 +141,14 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   const auto model = experiment.new_model();
   experiment.layout = std::make_shared<const Layout>(model->layout());
   experiment.initial = initial_weights(*model, settings);
+  experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;
   const MethodContext context{.options = settings.method,
                               .client = settings.client,
                               .layout = experiment.layout,
                               .clients = experiment.clients(),
                               .model = *model};
-  experiment.method = catalogue.methods.at(settings.method.text("name")).make(context);
+  experiment.method = carry_optimizer_state(catalogue.methods.at(settings.method.text("name")).make(context), context,
+                                            experiment.make_optimizer(settings.client)->slots());
   require_posterior(*experiment.method, settings, catalogue, context);
   experiment.ood = load_ood(settings, catalogue, train, cache);
   experiment.server_step = catalogue.server_steps.at(settings.server.text("step")).make(settings.server);
@@ -157,7 +160,6 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
     fail("stages.use: with these settings {} sends no weights or gradients that a stage could work on",
          settings.method.text("name"));
   }
-  experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;
   return experiment;
 }
 

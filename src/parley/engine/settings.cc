@@ -37,8 +37,7 @@ std::vector<Option> model_options(const Catalogue& catalogue) {
 
 std::vector<Option> client_options(const Catalogue& catalogue) {
   auto options = LocalOptions::declared();
-  options.push_back(
-      {"optimizer", std::string("sgd"), "local optimiser, fresh in every round", {}, catalogue.optimizers.names()});
+  options.push_back({"optimizer", std::string("sgd"), "local optimiser", {}, catalogue.optimizers.names()});
   return options;
 }
 

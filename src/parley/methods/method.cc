@@ -12,7 +12,7 @@ void ClientTask::load(std::string_view name) const {
 }
 
 void ClientTask::train(Update& update, const LinearTerm& term, const LocalHooks& hooks) const {
-  update.training = trainer.train(model, data, local, lr(), stream("batches"), term, hooks);
+  update.training = trainer.train(model, data, local, lr(), stream("batches"), term, hooks, optimizer_state);
 }
 
 void ServerTask::move_theta(std::span<const double> target) const {

@@ -38,6 +38,8 @@ struct ClientTask {
   LocalTrainer& trainer;
   const LocalOptions& local;
   ClientStore& store;
+  // Where the local optimiser starts, and then what it ended with; null: afresh. Set by who carries it between rounds.
+  OptimizerState* optimizer_state = nullptr;
 
   double lr() const { return local.lr_in(round); }
   Stream stream(std::string_view purpose) const { return Stream(seed, purpose, round, client); }

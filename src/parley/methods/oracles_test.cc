@@ -67,6 +67,11 @@ TEST(FedSgd, EqualsFedAvgWithOneFullBatchStep) {
   for (int j = 0; j < 2; ++j) EXPECT_NEAR(sgd.theta()[j], avg.theta()[j], 1e-6);
 }
 
+TEST(FedSgd, RefusesWhatOnlyLocalStepsCanHonour) {
+  EXPECT_THROW(TestBed("fedsgd", kOneDimension, {{"client.optimizer", std::string("adam")}}), InputError);
+  EXPECT_THROW(TestBed("fedsgd", kOneDimension, {{"client.clip_norm", 1.0}}), InputError);
+}
+
 TEST(FedProx, MuZeroIsFedAvgBitForBit) {
   TestBed prox("fedprox", kTwoDimensions, with(local(0.1, 5), "method.mu", 0.0)),
       avg("fedavg", kTwoDimensions, local(0.1, 5));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "parley/methods/method.h"
+#include "parley/methods/optimizer_state.h"
 #include "parley/model/quadratic.h"
 
 namespace parley {
@@ -36,6 +37,15 @@ class TestBed {
   TestBed(const std::string& method, const Regression& problem, const Settings& settings = {}) : uniform_(false) {
     deal(problem);
     build(method, settings, "linear");
+  }
+
+  // The defaults of [client] with this optimiser.
+  static Options client_options(const std::string& optimizer) {
+    auto declared = LocalOptions::declared();
+    declared.push_back({"optimizer", optimizer, ""});
+    const auto registry = optimizers();
+    for (const auto& option : registry.at(optimizer).about.options) declared.push_back(option);
+    return Options("client", declared);
   }
 
   const Method& method() const { return *method_; }
@@ -92,10 +102,7 @@ class TestBed {
       const auto found = settings.find(key);
       return found == settings.end() ? fallback : std::get<std::string>(found->second);
     };
-    auto client = LocalOptions::declared();
-    client.push_back({"optimizer", std::string("sgd"), ""});
-    for (const auto& option : optimizers.at(setting("client.optimizer", "sgd")).about.options) client.push_back(option);
-    client_ = Options("client", client);
+    client_ = client_options(setting("client.optimizer", "sgd"));
     client_.set("batch", std::int64_t{0});
     client_.set("shuffle", false);
     server_ = Options("server", steps.at(setting("server.step", "replace")).about.options);
@@ -111,9 +118,11 @@ class TestBed {
         {.input_shape = data_.shape, .outputs = data_.target_size, .loss = Loss::mse});
     layout_ = std::make_shared<const Layout>(model_->layout());
     local_ = LocalOptions(client_);
-    trainer_ = std::make_unique<LocalTrainer>(optimizers.at(client_.text("optimizer")).make(client_));
-    method_ = entry.make(
-        {.options = options_, .client = client_, .layout = layout_, .clients = rows_.size(), .model = *model_});
+    auto optimizer = optimizers.at(client_.text("optimizer")).make(client_);
+    const MethodContext context{
+        .options = options_, .client = client_, .layout = layout_, .clients = rows_.size(), .model = *model_};
+    method_ = carry_optimizer_state(entry.make(context), context, optimizer->slots());
+    trainer_ = std::make_unique<LocalTrainer>(std::move(optimizer));
     step_ = steps.at(setting("server.step", "replace")).make(server_);
     state_.add("theta", layout_, true, Flat(layout_->size(), 0.0f));
     method_->start(state_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 #include "parley/base/errors.h"
@@ -17,15 +18,28 @@ constexpr std::size_t kLargestPiece = 2048;
 }  // namespace
 
 std::vector<Option> LocalOptions::declared() {
+  const Range share{.low = 0.0, .high = 1.0, .low_excluded = true};
   return {
       {"epochs", std::int64_t{1}, "passes over the client's data in a round", at_least(1)},
       {"batch", std::int64_t{32}, "examples a step; 0 takes all of the client's data", at_least(0)},
       {"lr", 0.01, "learning rate", above(0.0)},
-      {"lr_decay", 1.0, "factor on the learning rate after every round",
-       Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+      {"lr_decay", 1.0, "factor on the learning rate after every lr_decay_every rounds", share},
+      {"lr_decay_every", std::int64_t{1}, "rounds between two factors lr_decay", at_least(1)},
+      {"lr_time_decay", 0.0, "φ of a further factor 1/(1 + φt) after t rounds", at_least(0.0)},
+      {"lr_cosine", std::int64_t{0},
+       "rounds in which a further factor falls from 1 to lr_cosine_end along half a cosine; 0 leaves it out",
+       at_least(0)},
+      {"lr_cosine_end", 0.01, "where lr_cosine ends, and stays", share},
       {"shuffle", true, "a new order of the examples every epoch"},
       {"max_steps", std::int64_t{0}, "stop a client after this many steps a round; 0 sets no limit", at_least(0)},
+      {"state",
+       std::string("reset"),
+       "what the optimiser remembers between rounds: nothing, each client its own, or the clients' mean, sent around",
+       {},
+       {"reset", "worker", "central"}},
       {"weight_decay", 0.0, "pull towards zero, added to the gradient", at_least(0.0)},
+      {"clip_norm", 0.0, "longest L2 norm of a step's gradient, which is scaled down to it; 0 sets no limit",
+       at_least(0.0)},
   };
 }
 
@@ -34,11 +48,22 @@ LocalOptions::LocalOptions(const Options& client)
       batch(static_cast<std::size_t>(client.integer("batch"))),
       lr(client.real("lr")),
       lr_decay(client.real("lr_decay")),
+      lr_decay_every(static_cast<std::size_t>(client.integer("lr_decay_every"))),
+      lr_time_decay(client.real("lr_time_decay")),
+      lr_cosine(static_cast<std::size_t>(client.integer("lr_cosine"))),
+      lr_cosine_end(client.real("lr_cosine_end")),
       shuffle(client.flag("shuffle")),
       max_steps(static_cast<std::size_t>(client.integer("max_steps"))) {}
 
 double LocalOptions::lr_in(std::size_t round) const {
-  return lr * std::pow(lr_decay, static_cast<double>(round - 1));
+  const std::size_t t = round - 1;
+  double rate = lr * std::pow(lr_decay, static_cast<double>(t / lr_decay_every));
+  rate /= 1.0 + lr_time_decay * static_cast<double>(t);
+  if (lr_cosine > 0) {
+    const double share = static_cast<double>(std::min(t, lr_cosine)) / static_cast<double>(lr_cosine);
+    rate *= lr_cosine_end + (1.0 - lr_cosine_end) * 0.5 * (1.0 + std::cos(std::numbers::pi * share));
+  }
+  return rate;
 }
 
 std::size_t LocalOptions::steps(std::size_t examples) const {
@@ -103,11 +128,16 @@ std::span<const float> LocalTrainer::gradients_of(Model& model) const {
 }
 
 TrainingStats LocalTrainer::train(Model& model, const View& data, const LocalOptions& options, double lr,
-                                  Stream batches, const LinearTerm& term, const LocalHooks& hooks) {
+                                  Stream batches, const LinearTerm& term, const LocalHooks& hooks,
+                                  OptimizerState* state) {
   const std::size_t trainable = model.layout().trainable();
   BatchOrder order(data.size(), options, batches);
   TrainingStats stats;
-  optimizer_->reset(trainable);
+  if (state != nullptr) {
+    optimizer_->state() = std::move(*state);
+  } else {
+    optimizer_->reset(trainable);
+  }
   for (auto positions = order.next(); !positions.empty(); positions = order.next()) {
     stats.loss_sum += backward(model, data, positions, stats.steps) * static_cast<double>(positions.size());
     const std::span<const float> gradients = gradients_of(model);
@@ -117,6 +147,7 @@ TrainingStats LocalTrainer::train(Model& model, const View& data, const LocalOpt
     ++stats.steps;
     if (hooks.after_step) hooks.after_step(stats.steps);
   }
+  if (state != nullptr) *state = std::move(optimizer_->state());
   return stats;
 }
 

@@ -19,7 +19,12 @@ struct LocalOptions {
   std::size_t epochs = 1;
   std::size_t batch = 32;  // 0: the whole of the client's data
   double lr = 0.01;
-  double lr_decay = 1.0;  // factor a round
+  // Of the learning rate; the three multiply, and each is neutral by default.
+  double lr_decay = 1.0;  // factor after every lr_decay_every rounds
+  std::size_t lr_decay_every = 1;
+  double lr_time_decay = 0.0;   // 1/(1 + φt) after t rounds
+  std::size_t lr_cosine = 0;    // rounds of half a cosine; 0: none
+  double lr_cosine_end = 0.01;  // where it ends
   bool shuffle = true;
   std::size_t max_steps = 0;  // 0: no limit
 
@@ -66,9 +71,10 @@ class LocalTrainer {
  public:
   explicit LocalTrainer(std::unique_ptr<Optimizer> optimizer) : optimizer_(std::move(optimizer)) {}
 
-  // Trains the model in place. Throws RefusedUpdate at the first loss that is not finite.
+  // Trains the model in place. Throws RefusedUpdate at the first loss that is not finite. The optimiser starts from
+  // `state` and leaves there what it ended with; without one it starts afresh.
   TrainingStats train(Model& model, const View& data, const LocalOptions& options, double lr, Stream batches,
-                      const LinearTerm& term = {}, const LocalHooks& hooks = {});
+                      const LinearTerm& term = {}, const LocalHooks& hooks = {}, OptimizerState* state = nullptr);
 
   // The gradient of each batch of one pass over the data, in order, at the model's weights; no steps.
   void for_each_gradient(Model& model, const View& data, std::size_t batch,

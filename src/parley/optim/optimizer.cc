@@ -1,8 +1,11 @@
 #include "parley/optim/optimizer.h"
 
-#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
+#include <utility>
+
+#include "parley/gauss/loops.h"
 
 namespace parley {
 namespace {
@@ -11,9 +14,9 @@ namespace {
 template <bool kPull, bool kPrecision, bool kOffset>
 struct Gradient {
   const float *grads, *precision, *centre, *offset;
-  float strength, decay;
+  float scale, decay, strength;
   float operator()(std::size_t i, float theta) const {
-    float g = grads[i] + decay * theta;
+    float g = scale * grads[i] + decay * theta;
     if constexpr (kPull) {
       const float pull = strength * (theta - centre[i]);
       g += kPrecision ? precision[i] * pull : pull;
@@ -26,11 +29,12 @@ struct Gradient {
 };
 
 // Calls visit(gradient) with the one Gradient type that fits the term, so that the loop inside is branch-free.
-template <class Visit>
-void with_gradient(std::span<const float> grads, const LinearTerm& term, float decay, Visit visit) {
+template <class Parts, class Visit>
+void with_gradient(const Parts& parts, Visit visit) {
+  const LinearTerm& term = parts.term;
   const auto pick = [&]<bool kPull, bool kPrecision, bool kOffset>() {
-    visit(Gradient<kPull, kPrecision, kOffset>{grads.data(), term.precision.data(), term.centre.data(),
-                                               term.offset.data(), term.strength, decay});
+    visit(Gradient<kPull, kPrecision, kOffset>{parts.grads.data(), term.precision.data(), term.centre.data(),
+                                               term.offset.data(), parts.scale, parts.decay, term.strength});
   };
   const bool pull = term.strength != 0.0f && !term.centre.empty();
   const bool precision = term.strength != 0.0f && !term.precision.empty();
@@ -46,165 +50,222 @@ void with_gradient(std::span<const float> grads, const LinearTerm& term, float d
   }
 }
 
-class Sgd final : public Optimizer {
+// An optimiser from its rule for one number. rule(lr, steps) gives the update of this step, update(θ, g, slot…), with
+// whatever is the same for all numbers already worked out.
+template <std::size_t kSlots, class Rule>
+class Fused final : public Optimizer {
  public:
-  explicit Sgd(const Options& client) : Optimizer(0, client) {}
-  void step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr) override {
-    ++steps_;
-    with_gradient(grads, term, decay_, [&](const auto& gradient) {
-      float* t = theta.data();
-      const std::size_t n = theta.size();
-      for (std::size_t i = 0; i < n; ++i) t[i] -= lr * gradient(i, t[i]);
-    });
-  }
-};
-
-// v ← βv + g; θ ← θ − lr·v, or with Nesterov's look-ahead θ ← θ − lr·(g + βv), as PyTorch writes them.
-class Momentum final : public Optimizer {
- public:
-  Momentum(const Options& client, bool nesterov)
-      : Optimizer(1, client), beta_(static_cast<float>(client.real("momentum"))), nesterov_(nesterov) {}
-  void step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr) override {
-    ++steps_;
-    with_gradient(grads, term, decay_, [&](const auto& gradient) {
-      float *t = theta.data(), *v = slots_[0].data();
-      const std::size_t n = theta.size();
-      const float look = nesterov_ ? 1.0f : 0.0f, carry = nesterov_ ? beta_ : 1.0f, beta = beta_;
-      for (std::size_t i = 0; i < n; ++i) {
-        const float g = gradient(i, t[i]);
-        v[i] = beta * v[i] + g;
-        t[i] -= lr * (look * g + carry * v[i]);
-      }
-    });
-  }
+  Fused(const std::array<Slot, kSlots>& slots, double decay, double clip_norm, Rule rule)
+      : Optimizer({slots.begin(), slots.end()}, decay, clip_norm), rule_(std::move(rule)) {}
 
  private:
-  float beta_;
-  bool nesterov_;
-};
-
-// a ← a + g²; θ ← θ − lr·g/(√a + ε)
-class Adagrad final : public Optimizer {
- public:
-  explicit Adagrad(const Options& client) : Optimizer(1, client), epsilon_(static_cast<float>(client.real("epsilon"))) {
-    initial_slot_ = static_cast<float>(client.real("initial_accumulator"));
-  }
-  void step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr) override {
-    ++steps_;
-    with_gradient(grads, term, decay_, [&](const auto& gradient) {
-      float *t = theta.data(), *a = slots_[0].data();
-      const std::size_t n = theta.size();
-      const float epsilon = epsilon_;
-      for (std::size_t i = 0; i < n; ++i) {
-        const float g = gradient(i, t[i]);
-        a[i] += g * g;
-        t[i] -= lr * g / (std::sqrt(a[i]) + epsilon);
-      }
-    });
+  void apply(std::span<float> theta, const Parts& parts, float lr) override {
+    const auto update = rule_(lr, state().steps);
+    with_gradient(parts,
+                  [&](const auto& gradient) { sweep(theta, gradient, update, std::make_index_sequence<kSlots>()); });
   }
 
- private:
-  float epsilon_;
+  template <std::size_t... k>
+  void sweep(std::span<float> theta, const auto& gradient, const auto& update, std::index_sequence<k...>) {
+    float* const t = theta.data();
+    const std::array<float*, kSlots> slots{state().slots[k].data()...};
+    gauss::for_each(theta.size(), [=](std::size_t i) { update(t[i], gradient(i, t[i]), slots[k][i]...); });
+  }
+
+  Rule rule_;
 };
+
+using Slot = Optimizer::Slot;
+constexpr Slot kMean{};
+constexpr Slot kSquare{.square = true};
+Slot square_from(double initial) {
+  return {static_cast<float>(initial), true};
+}
+
+// Who applies client.weight_decay.
+enum class Decay { in_gradient, by_rule };
+
+template <std::size_t kSlots, class Rule>
+std::unique_ptr<Optimizer> fused(const Options& client, const std::array<Slot, kSlots>& slots, Rule rule,
+                                 Decay decay = Decay::in_gradient) {
+  return std::make_unique<Fused<kSlots, Rule>>(slots, decay == Decay::in_gradient ? client.real("weight_decay") : 0.0,
+                                               client.real("clip_norm"), rule);
+}
+
+float real(const Options& client, const char* key) {
+  return static_cast<float>(client.real(key));
+}
+
+std::unique_ptr<Optimizer> sgd(const Options& client) {
+  return fused<0>(client, {}, [](float lr, double) { return [=](float& t, float g) { t -= lr * g; }; });
+}
+
+// v ← βv + g; θ ← θ − lr·v. At a constant lr this is Eq. 4.6 of the thesis with its η in place: v ← βv − ηg, θ ← θ + v.
+std::unique_ptr<Optimizer> momentum(const Options& client) {
+  return fused<1>(client, {kMean}, [beta = real(client, "momentum")](float lr, double) {
+    return [=](float& t, float g, float& v) {
+      v = beta * v + g;
+      t -= lr * v;
+    };
+  });
+}
+
+// v ← βv + g; θ ← θ − lr·(g + βv). θ is the point that looks ahead, w + βv of Eq. 4.7, so that its gradient is at hand.
+std::unique_ptr<Optimizer> nesterov(const Options& client) {
+  return fused<1>(client, {kMean}, [beta = real(client, "momentum")](float lr, double) {
+    return [=](float& t, float g, float& v) {
+      v = beta * v + g;
+      t -= lr * (g + beta * v);
+    };
+  });
+}
+
+// a ← a + g²; θ ← θ − lr·g/(√a + ε). Eq. 4.8 divides by zero at first; hence a₀ and ε.
+std::unique_ptr<Optimizer> adagrad(const Options& client) {
+  return fused<1>(client, {square_from(client.real("initial_accumulator"))},
+                  [epsilon = real(client, "epsilon")](float lr, double) {
+                    return [=](float& t, float g, float& a) {
+                      a += g * g;
+                      t -= lr * g / (std::sqrt(a) + epsilon);
+                    };
+                  });
+}
 
 // s ← ρs + (1−ρ)g²; θ ← θ − lr·g/(√s + ε)
-class Rmsprop final : public Optimizer {
- public:
-  explicit Rmsprop(const Options& client)
-      : Optimizer(1, client),
-        rho_(static_cast<float>(client.real("rho"))),
-        epsilon_(static_cast<float>(client.real("epsilon"))) {}
-  void step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr) override {
-    ++steps_;
-    with_gradient(grads, term, decay_, [&](const auto& gradient) {
-      float *t = theta.data(), *s = slots_[0].data();
-      const std::size_t n = theta.size();
-      const float rho = rho_, epsilon = epsilon_;
-      for (std::size_t i = 0; i < n; ++i) {
-        const float g = gradient(i, t[i]);
-        s[i] = rho * s[i] + (1.0f - rho) * g * g;
-        t[i] -= lr * g / (std::sqrt(s[i]) + epsilon);
-      }
-    });
-  }
+std::unique_ptr<Optimizer> rmsprop(const Options& client) {
+  return fused<1>(client, {kSquare}, [rho = real(client, "rho"), epsilon = real(client, "epsilon")](float lr, double) {
+    return [=](float& t, float g, float& s) {
+      s = rho * s + (1.0f - rho) * g * g;
+      t -= lr * g / (std::sqrt(s) + epsilon);
+    };
+  });
+}
 
- private:
-  float rho_, epsilon_;
-};
+// s ← ρs + (1−ρ)g²; d = g·√((u + ε)/(s + ε)); u ← ρu + (1−ρ)d²; θ ← θ − lr·d
+std::unique_ptr<Optimizer> adadelta(const Options& client) {
+  return fused<2>(client, {kSquare, kSquare},
+                  [rho = real(client, "rho"), epsilon = real(client, "epsilon")](float lr, double) {
+                    return [=](float& t, float g, float& s, float& u) {
+                      s = rho * s + (1.0f - rho) * g * g;
+                      const float d = g * std::sqrt((u + epsilon) / (s + epsilon));
+                      u = rho * u + (1.0f - rho) * d * d;
+                      t -= lr * d;
+                    };
+                  });
+}
 
-// Kingma & Ba (2015), with bias correction.
-class Adam final : public Optimizer {
- public:
-  explicit Adam(const Options& client)
-      : Optimizer(2, client),
-        beta1_(static_cast<float>(client.real("beta1"))),
-        beta2_(static_cast<float>(client.real("beta2"))),
-        epsilon_(static_cast<float>(client.real("epsilon"))) {}
-  void step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr) override {
-    ++steps_;
-    const auto t_steps = static_cast<double>(steps_);
-    const auto rate = static_cast<float>(lr / (1.0 - std::pow(beta1_, t_steps)));
-    const auto root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2_, t_steps)));
-    with_gradient(grads, term, decay_, [&](const auto& gradient) {
-      float *t = theta.data(), *m = slots_[0].data(), *v = slots_[1].data();
-      const std::size_t n = theta.size();
-      const float beta1 = beta1_, beta2 = beta2_, epsilon = epsilon_;
-      for (std::size_t i = 0; i < n; ++i) {
-        const float g = gradient(i, t[i]);
-        m[i] = beta1 * m[i] + (1.0f - beta1) * g;
-        v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
-        t[i] -= rate * m[i] / (root * std::sqrt(v[i]) + epsilon);
-      }
-    });
-  }
+// m ← β₁m + (1−β₁)g; v ← β₂v + (1−β₂)g²; θ ← θ − lr·(m̂/(√v̂ + ε) + λθ), with m̂ = m/(1−β₁ᵗ) and v̂ = v/(1−β₂ᵗ): the
+// correction is of what is used, not of what is kept (Eq. 4.12 and 4.13 compound it). λ = 0 is Adam.
+auto adam_rule(const Options& client, float decoupled_decay) {
+  return [beta1 = real(client, "beta1"), beta2 = real(client, "beta2"), epsilon = real(client, "epsilon"),
+          decoupled_decay](float lr, double steps) {
+    const auto rate = static_cast<float>(lr / (1.0 - std::pow(beta1, steps)));
+    const auto root = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, steps)));
+    const float keep = 1.0f - lr * decoupled_decay;
+    return [=](float& t, float g, float& m, float& v) {
+      m = beta1 * m + (1.0f - beta1) * g;
+      v = beta2 * v + (1.0f - beta2) * g * g;
+      t = keep * t - rate * m / (root * std::sqrt(v) + epsilon);
+    };
+  };
+}
 
- private:
-  float beta1_, beta2_, epsilon_;
-};
+std::unique_ptr<Optimizer> adam(const Options& client) {
+  return fused<2>(client, {kMean, kSquare}, adam_rule(client, 0.0f));
+}
 
-const Range kFraction{.low = 0.0, .high = 1.0, .high_excluded = true};
+std::unique_ptr<Optimizer> adamw(const Options& client) {
+  return fused<2>(client, {kMean, kSquare}, adam_rule(client, real(client, "weight_decay")), Decay::by_rule);
+}
+
+// m ← β₁m + (1−β₁)g; v ← v − (1−β₂)·sign(v − g²)·g²; θ ← θ − lr·m/(√v + ε). v₀ > 0, and no bias correction, which would
+// hide that 1 − β₂ has lost digits when β₂ is a float; so it is formed first.
+std::unique_ptr<Optimizer> yogi(const Options& client) {
+  const auto fresh2 = static_cast<float>(1.0 - client.real("beta2"));
+  return fused<2>(client, {kMean, square_from(client.real("initial_accumulator"))},
+                  [fresh2, beta1 = real(client, "beta1"), epsilon = real(client, "epsilon")](float lr, double) {
+                    return [=](float& t, float g, float& m, float& v) {
+                      const float square = g * g, change = fresh2 * square;
+                      m = beta1 * m + (1.0f - beta1) * g;
+                      v += v < square ? change : v > square ? -change : 0.0f;
+                      t -= lr * m / (std::sqrt(v) + epsilon);
+                    };
+                  });
+}
 
 }  // namespace
 
-Optimizer::Optimizer(std::size_t slot_count, const Options& client)
-    : slots_(slot_count), decay_(static_cast<float>(client.real("weight_decay"))) {}
+Optimizer::Optimizer(std::vector<Slot> slots, double decay, double clip_norm)
+    : slots_(std::move(slots)), decay_(static_cast<float>(decay)), clip_norm_(clip_norm) {}
 
 void Optimizer::reset(std::size_t size) {
-  for (auto& slot : slots_) slot.assign(size, initial_slot_);
-  steps_ = 0;
+  state_.slots.resize(slots_.size());
+  for (std::size_t k = 0; k < slots_.size(); ++k) state_.slots[k].assign(size, slots_[k].initial);
+  state_.steps = 0.0;
+}
+
+void Optimizer::step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr) {
+  float scale = 1.0f;
+  if (clip_norm_ > 0.0) {
+    const double norm = std::sqrt(gauss::sum(grads.size(), [&](std::size_t i) { return double{grads[i]} * grads[i]; }));
+    if (norm > clip_norm_) scale = static_cast<float>(clip_norm_ / norm);
+  }
+  state_.steps += 1.0;
+  apply(theta, {grads, scale, decay_, term}, lr);
 }
 
 OptimizerRegistry optimizers() {
   OptimizerRegistry registry("optimizer");
+  const Range fraction{.low = 0.0, .high = 1.0, .high_excluded = true};
   const Option epsilon{"epsilon", 1e-8, "added to the root of the second moment", above(0.0)};
-  const Option momentum{"momentum", 0.9, "share of the last step that is kept", kFraction};
-  registry.add({.name = "sgd", .summary = "Stochastic gradient descent."},
-               [](const Options& client) { return std::make_unique<Sgd>(client); });
-  registry.add(
-      {.name = "momentum", .summary = "SGD with heavy-ball momentum.", .source = "Polyak 1964", .options = {momentum}},
-      [](const Options& client) { return std::make_unique<Momentum>(client, false); });
+  const Option momentum_share{"momentum", 0.9, "share of the last step that is kept", fraction};
+  const Option beta1{"beta1", 0.9, "share of the old mean that is kept", fraction};
+  const Option beta2{"beta2", 0.999, "share of the old mean square that is kept", fraction};
+  registry.add({.name = "sgd", .summary = "Stochastic gradient descent."}, sgd);
+  registry.add({.name = "momentum",
+                .summary = "SGD with heavy-ball momentum.",
+                .source = "Polyak 1964",
+                .options = {momentum_share}},
+               momentum);
   registry.add({.name = "nesterov",
                 .summary = "SGD with Nesterov's look-ahead.",
                 .source = "Nesterov 1983",
-                .options = {momentum}},
-               [](const Options& client) { return std::make_unique<Momentum>(client, true); });
+                .options = {momentum_share}},
+               nesterov);
   registry.add({.name = "adagrad",
                 .summary = "Steps scaled by the root of all squared gradients so far.",
                 .source = "Duchi et al. 2011",
                 .options = {{"initial_accumulator", 0.1, "starting value of the squared sum", at_least(0.0)}, epsilon}},
-               [](const Options& client) { return std::make_unique<Adagrad>(client); });
+               adagrad);
   registry.add({.name = "rmsprop",
                 .summary = "Steps scaled by a moving root mean square of the gradient.",
                 .source = "Tieleman & Hinton 2012",
-                .options = {{"rho", 0.9, "share of the old mean square that is kept", kFraction}, epsilon}},
-               [](const Options& client) { return std::make_unique<Rmsprop>(client); });
+                .options = {{"rho", 0.9, "share of the old mean square that is kept", fraction}, epsilon}},
+               rmsprop);
+  registry.add({.name = "adadelta",
+                .summary = "Steps as long as the last ones were, by moving root mean squares; made for lr = 1.",
+                .source = "Zeiler 2012",
+                .options = {{"rho", 0.95, "share of the old mean squares that is kept", fraction},
+                            {"epsilon", 1e-6, "added to both mean squares; sets the first steps", above(0.0)}}},
+               adadelta);
   registry.add({.name = "adam",
                 .summary = "Moving first and second moments with bias correction.",
                 .source = "Kingma & Ba 2015",
-                .options = {{"beta1", 0.9, "share of the old mean that is kept", kFraction},
-                            {"beta2", 0.999, "share of the old mean square that is kept", kFraction},
-                            epsilon}},
-               [](const Options& client) { return std::make_unique<Adam>(client); });
+                .options = {beta1, beta2, epsilon}},
+               adam);
+  registry.add({.name = "adamw",
+                .summary = "Adam with weight_decay beside the scaled step instead of in the gradient.",
+                .source = "Loshchilov & Hutter 2019",
+                .options = {beta1, beta2, epsilon}},
+               adamw);
+  registry.add({.name = "yogi",
+                .summary = "Like Adam, but the second moment grows and shrinks by steps of one size.",
+                .source = "Zaheer et al. 2018",
+                .options = {beta1,
+                            beta2,
+                            {"epsilon", 1e-3, epsilon.meaning, above(0.0)},
+                            {"initial_accumulator", 1e-6, "starting value of the second moment", above(0.0)}}},
+               yogi);
   return registry;
 }
 

@@ -1,7 +1,7 @@
 // Local optimisers on flat vectors. One pass over memory a step, no allocation.
 //
 // Threads:  an instance belongs to one worker.
-// Order:    reset(size) -> step*; reset() forgets the slots and the step count.
+// Order:    reset(size) -> step*; reset() forgets the state. Between steps the state may be exchanged.
 #pragma once
 
 #include <cstddef>
@@ -16,26 +16,51 @@
 
 namespace parley {
 
+// What an optimiser remembers between steps: vectors beside the weights, and how many steps it has taken. A mean of
+// several clients' states may have a count that is not whole.
+struct OptimizerState {
+  std::vector<Flat> slots;
+  double steps = 0.0;
+};
+
 class Optimizer {
  public:
+  struct Slot {
+    float initial = 0.0f;
+    bool square = false;  // a mean or sum of squares: never negative
+  };
+
   virtual ~Optimizer() = default;
 
   // Fresh slots for `size` parameters.
   void reset(std::size_t size);
-  // θ ← θ − update(g), where g = grads + decay·θ + term. The spans have the size given to reset().
-  virtual void step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr) = 0;
+  // θ ← θ − update(g), where g = clip(grads) + decay·θ + term. The spans have the size given to reset().
+  void step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr);
 
-  // What the optimiser remembers between steps, for methods that send it around or keep it at the client.
-  std::span<Flat> slots() { return slots_; }
-  std::size_t steps() const { return steps_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  // For who keeps the state or sends it around; what is put in must have the slots and sizes that reset() gives.
+  OptimizerState& state() { return state_; }
 
  protected:
-  Optimizer(std::size_t slot_count, const Options& client);
+  // The gradient of one step in its parts.
+  struct Parts {
+    std::span<const float> grads;
+    float scale;  // of the task's gradient: clipping
+    float decay;
+    const LinearTerm& term;
+  };
 
-  std::vector<Flat> slots_;
-  std::size_t steps_ = 0;
+  // `clip_norm`: the longest that the task's gradient may be; 0 sets no limit.
+  Optimizer(std::vector<Slot> slots, double decay, double clip_norm);
+
+ private:
+  // The pass over memory; the step has been counted.
+  virtual void apply(std::span<float> theta, const Parts& gradient, float lr) = 0;
+
+  std::vector<Slot> slots_;
+  OptimizerState state_;
   float decay_;
-  float initial_slot_ = 0.0f;
+  double clip_norm_;
 };
 
 // `client` are the resolved keys of [client].

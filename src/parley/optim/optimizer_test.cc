@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <map>
 
 #include "parley/base/random.h"
 #include "parley/optim/local_training.h"
@@ -18,9 +20,10 @@ Options client_options(const std::string& optimizer) {
   return Options("client", declared);
 }
 
-std::unique_ptr<Optimizer> make(const std::string& name, std::size_t size, double decay = 0.0) {
+std::unique_ptr<Optimizer> make(const std::string& name, std::size_t size,
+                                const std::map<std::string, double>& settings = {}) {
   Options options = client_options(name);
-  options.set("weight_decay", decay);
+  for (const auto& [key, value] : settings) options.set(key, value);
   auto optimizer = optimizers().at(name).make(options);
   optimizer->reset(size);
   return optimizer;
@@ -28,7 +31,7 @@ std::unique_ptr<Optimizer> make(const std::string& name, std::size_t size, doubl
 
 // The textbook update in double, one element at a time, to hold the fused loops against.
 double reference(const std::string& name, double theta, const std::vector<double>& gradients, double lr) {
-  double m = 0.0, v = name == "adagrad" ? 0.1 : 0.0;
+  double m = 0.0, v = name == "adagrad" ? 0.1 : name == "yogi" ? 1e-6 : 0.0, u = 0.0;
   for (std::size_t t = 1; t <= gradients.size(); ++t) {
     const double g = gradients[t - 1];
     if (name == "sgd") theta -= lr * g;
@@ -36,7 +39,18 @@ double reference(const std::string& name, double theta, const std::vector<double
     if (name == "nesterov") m = 0.9 * m + g, theta -= lr * (g + 0.9 * m);
     if (name == "adagrad") v += g * g, theta -= lr * g / (std::sqrt(v) + 1e-8);
     if (name == "rmsprop") v = 0.9 * v + 0.1 * g * g, theta -= lr * g / (std::sqrt(v) + 1e-8);
-    if (name == "adam") {
+    if (name == "adadelta") {
+      v = 0.95 * v + 0.05 * g * g;
+      const double d = g * std::sqrt(u + 1e-6) / std::sqrt(v + 1e-6);
+      u = 0.95 * u + 0.05 * d * d;
+      theta -= lr * d;
+    }
+    if (name == "yogi") {
+      m = 0.9 * m + 0.1 * g;
+      v -= 0.001 * g * g * (v > g * g ? 1.0 : -1.0);
+      theta -= lr * m / (std::sqrt(v) + 1e-3);
+    }
+    if (name == "adam" || name == "adamw") {
       m = 0.9 * m + 0.1 * g;
       v = 0.999 * v + 0.001 * g * g;
       const double steps = static_cast<double>(t);
@@ -63,6 +77,98 @@ TEST(Optimizers, AgreeWithTheTextbook) {
   }
 }
 
+// Three steps of lr = 0.1 from θ = 1 with the gradients ½, −1, ¼, worked out by hand with each rule's defaults.
+TEST(Optimizers, ThreeStepsByHand) {
+  const std::map<std::string, std::array<double, 3>> expected{
+      {"sgd", {0.95, 1.05, 1.025}},
+      {"momentum", {0.95, 1.005, 1.0295}},             // v = 0.5, −0.55, −0.245
+      {"nesterov", {0.905, 1.0545, 1.05155}},          // g + 0.9v = 0.95, −1.495, 0.0295
+      {"adagrad", {0.9154846, 1.0015509, 0.9805157}},  // a = 0.35, 1.35, 1.4125
+      {"rmsprop", {0.6837723, 0.9694865, 0.8962417}},  // s = 0.025, 0.1225, 0.1165
+      {"adadelta", {0.9995528, 1.0001213, 0.9999316}},
+      {"adam", {0.9, 0.9366104, 0.9502794}},
+      {"adamw", {0.9, 0.9366104, 0.9502794}},
+      {"yogi", {0.7031404, 0.8543661, 0.9201516}}};
+  for (const auto& name : optimizers().names()) {
+    auto optimizer = make(name, 1);
+    Flat theta{1.0f};
+    for (std::size_t t = 0; t < 3; ++t) {
+      optimizer->step(theta, Flat{std::array{0.5f, -1.0f, 0.25f}[t]}, {}, 0.1f);
+      EXPECT_NEAR(theta[0], expected.at(name)[t], 2e-7) << name << ", step " << t + 1;
+    }
+    EXPECT_EQ(optimizer->state().steps, 3.0);
+  }
+}
+
+// The thesis's Eq. 4.6 and 4.7, read as METHODS.md §4 says, on ½h(w − m)²: velocities that hold η, and a gradient at
+// the point that looks ahead. Ours keep η out of the slot, and keep the look-ahead point as θ.
+TEST(Optimizers, MomentumAndNesterovAreTheThesisReadings) {
+  constexpr double h = 3.0, m = 2.0, lr = 0.05, beta = 0.9;
+  for (const bool ahead : {false, true}) {
+    auto optimizer = make(ahead ? "nesterov" : "momentum", 1);
+    Flat theta{0.0f};
+    double w = 0.0, v = 0.0;
+    for (int t = 0; t < 30; ++t) {
+      optimizer->step(theta, Flat{static_cast<float>(h * (theta[0] - m))}, {}, static_cast<float>(lr));
+      v = beta * v - lr * h * (w + (ahead ? beta * v : 0.0) - m);
+      w += v;
+      EXPECT_NEAR(theta[0], w + (ahead ? beta * v : 0.0), 1e-5) << "step " << t;
+    }
+  }
+}
+
+TEST(Optimizers, WithoutMemoryTheyAreSgd) {
+  for (const std::string name : {"momentum", "nesterov"}) {
+    auto plain = make("sgd", 2), optimizer = make(name, 2, {{"momentum", 0.0}});
+    Flat a{1.0f, -1.0f}, b = a;
+    for (int t = 0; t < 5; ++t) {
+      plain->step(a, Flat{a[0] * 0.3f, a[1]}, {}, 0.1f);
+      optimizer->step(b, Flat{b[0] * 0.3f, b[1]}, {}, 0.1f);
+    }
+    EXPECT_EQ(a, b) << name;
+  }
+}
+
+// θ ← (1 − lr·λ)θ − Adam's step: the decay is not divided by the root of the second moment.
+TEST(Optimizers, AdamWDecaysBesideTheStep) {
+  auto optimizer = make("adamw", 1, {{"weight_decay", 0.1}});
+  Flat theta{1.0f};
+  const double expected[] = {0.99 - 0.1, 0.9177104, 0.9222023};
+  for (std::size_t t = 0; t < 3; ++t) {
+    optimizer->step(theta, Flat{std::array{0.5f, -1.0f, 0.25f}[t]}, {}, 0.1f);
+    EXPECT_NEAR(theta[0], expected[t], 2e-7);
+  }
+  auto adam = make("adam", 1, {{"weight_decay", 0.1}});
+  Flat coupled{1.0f};
+  adam->step(coupled, Flat{0.5f}, {}, 0.1f);
+  EXPECT_NEAR(coupled[0], 0.9, 1e-6);  // the first step has length lr whatever the gradient
+}
+
+TEST(Optimizers, ClipTheTasksGradientAndNothingElse) {
+  const Flat grads{3.0f, -4.0f}, offset{10.0f, 20.0f};
+  Flat clipped{1.0f, 1.0f}, untouched{1.0f, 1.0f};
+  make("sgd", 2, {{"clip_norm", 1.0}})->step(clipped, grads, {.offset = offset}, 0.1f);
+  EXPECT_FLOAT_EQ(clipped[0], 1.0f - 0.1f * (0.6f + 10.0f));
+  EXPECT_FLOAT_EQ(clipped[1], 1.0f - 0.1f * (-0.8f + 20.0f));
+  make("sgd", 2, {{"clip_norm", 5.0}})->step(untouched, grads, {}, 0.1f);
+  EXPECT_FLOAT_EQ(untouched[0], 0.7f);
+  EXPECT_FLOAT_EQ(untouched[1], 1.4f);
+}
+
+TEST(Optimizers, SquaresStayWhatTheyAreDeclared) {
+  for (const auto& name : optimizers().names()) {
+    auto optimizer = make(name, 1);
+    Flat theta{0.0f};
+    Stream stream(1, "squares");
+    for (int t = 0; t < 200; ++t) {
+      optimizer->step(theta, Flat{static_cast<float>(std::pow(10.0, stream.uniform(-6, 3)))}, {}, 0.1f);
+      for (std::size_t k = 0; k < optimizer->slots().size(); ++k) {
+        EXPECT_TRUE(!optimizer->slots()[k].square || optimizer->state().slots[k][0] >= 0.0f) << name;
+      }
+    }
+  }
+}
+
 // Every combination of the term's parts, against the formula.
 TEST(Optimizers, ApplyTheTermInTheirOwnPass) {
   const Flat start{1.0f, -2.0f, 3.0f}, grads{0.5f, 0.25f, -1.0f};
@@ -75,7 +181,7 @@ TEST(Optimizers, ApplyTheTermInTheirOwnPass) {
     if (has_offset) term.offset = offset;
     if (has_precision || has_centre) term.strength = 0.7f;
     Flat theta = start;
-    make("sgd", 3, 0.01)->step(theta, grads, term, 0.1f);
+    make("sgd", 3, {{"weight_decay", 0.01}})->step(theta, grads, term, 0.1f);
     for (std::size_t i = 0; i < 3; ++i) {
       double g = grads[i] + 0.01 * start[i] + (has_offset ? offset[i] : 0.0);
       if (term.strength > 0)
@@ -194,6 +300,39 @@ TEST(LocalOptions, LearningRateDecaysByRound) {
   options.lr_decay = 0.5;
   EXPECT_DOUBLE_EQ(options.lr_in(1), 0.1);
   EXPECT_DOUBLE_EQ(options.lr_in(3), 0.025);
+  options.lr_decay_every = 2;  // a step schedule
+  EXPECT_DOUBLE_EQ(options.lr_in(2), 0.1);
+  EXPECT_DOUBLE_EQ(options.lr_in(3), 0.05);
+  EXPECT_DOUBLE_EQ(options.lr_in(5), 0.025);
+}
+
+TEST(LocalOptions, TimeBasedDecayIsTheThesisFormula) {
+  LocalOptions options;
+  options.lr = 0.1;
+  options.lr_time_decay = 0.5;
+  EXPECT_DOUBLE_EQ(options.lr_in(1), 0.1);
+  EXPECT_DOUBLE_EQ(options.lr_in(4), 0.1 / 2.5);  // η/(1 + φt)
+}
+
+TEST(LocalOptions, CosineFallsToItsEndAndStays) {
+  LocalOptions options;
+  options.lr = 1.0;
+  options.lr_cosine = 10;
+  options.lr_cosine_end = 0.2;
+  EXPECT_DOUBLE_EQ(options.lr_in(1), 1.0);
+  EXPECT_DOUBLE_EQ(options.lr_in(6), 0.6);
+  EXPECT_DOUBLE_EQ(options.lr_in(11), 0.2);
+  EXPECT_DOUBLE_EQ(options.lr_in(50), 0.2);
+}
+
+TEST(LocalOptions, SchedulesMultiply) {
+  LocalOptions options;
+  options.lr = 1.0;
+  options.lr_decay = 0.5;
+  options.lr_time_decay = 1.0;
+  options.lr_cosine = 2;
+  options.lr_cosine_end = 0.5;
+  EXPECT_DOUBLE_EQ(options.lr_in(2), 0.5 * 0.5 * 0.75);
 }
 
 }  // namespace

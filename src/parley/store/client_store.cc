@@ -103,6 +103,23 @@ void ClientStore::stage(std::size_t client, ClientRecord record) {
   staged_[client] = std::move(record);
 }
 
+std::optional<ClientRecord> ClientStore::take_staged(std::size_t client) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = staged_.find(client);
+    if (found == staged_.end()) return std::nullopt;
+    if (found->second) return std::move(*found->second);
+  }
+  return read_record(path(client, kNext));
+}
+
+void ClientStore::amend(std::size_t client, ClientRecord more) {
+  auto before = take_staged(client);
+  if (!before) before = load(client);
+  if (before) more.merge(*before);
+  stage(client, std::move(more));
+}
+
 void ClientStore::discard(std::size_t client) {
   const std::lock_guard lock(mutex_);
   if (const auto found = staged_.find(client); found != staged_.end()) {

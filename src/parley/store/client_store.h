@@ -42,6 +42,9 @@ class ClientStore {
   // The committed record, or nothing for a client never seen.
   std::optional<ClientRecord> load(std::size_t client) const;
   void stage(std::size_t client, ClientRecord record);
+  // Stages `more` together with what is already staged for the client or, when nothing is, with its committed record.
+  // For what is kept beside a method's own; the names in `more` win.
+  void amend(std::size_t client, ClientRecord more);
   void discard(std::size_t client);
   void commit(std::size_t round);
   // After the checkpoint of the last commit is safe: removes the versions it replaced.
@@ -49,6 +52,7 @@ class ClientStore {
 
  private:
   std::filesystem::path path(std::size_t client, const std::string& version) const;
+  std::optional<ClientRecord> take_staged(std::size_t client);
   void write(std::size_t client, const std::string& version, const ClientRecord& record) const;
 
   Keep keep_;

@@ -15,6 +15,10 @@ class FedNova final : public Method {
     if (optimizer != "sgd" && optimizer != "momentum") {
       fail("client.optimizer = \"{}\": fednova knows the step weights of sgd and momentum only", optimizer);
     }
+    if (const std::string& state = context.client.text("state"); momentum_ > 0.0 && state != "reset") {
+      fail("client.state = \"{}\": fednova's step weights hold for a momentum that starts at zero; use \"reset\"",
+           state);
+    }
     if (momentum_ > 0.0 && mu_ > 0.0) {
       fail("method.mu = {}: fednova combines the proximal term with client.optimizer = \"sgd\" only", mu_);
     }

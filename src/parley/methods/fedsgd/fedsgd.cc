@@ -14,6 +14,10 @@ class FedSgd final : public Method {
     if (const std::string& optimizer = context.client.text("optimizer"); optimizer != "sgd") {
       fail("client.optimizer = \"{}\": fedsgd's clients send a gradient and take no steps; use server.step", optimizer);
     }
+    if (const double norm = context.client.real("clip_norm"); norm > 0.0) {
+      fail("client.clip_norm = {}: fedsgd's clients send their exact gradient; clip it by stages.use = [\"clip\"]",
+           norm);
+    }
   }
 
   // Running statistics are not in the gradient, so their new values travel behind it, as in fedavg.
