@@ -48,11 +48,10 @@ double dot(const Dense& a, const Dense& b) {
 
 }  // namespace
 
-void times_kronecker(std::span<const float> weights, std::size_t rows, std::size_t width, const KroneckerTerm& term,
-                     std::span<float> moments) {
-  const Dense w = ConstMap<float>(weights.data(), index(rows), index(width)).cast<double>();
-  const Dense product = unpack<double>(term.outputs, rows) * w * unpack<double>(term.inputs, width);
-  Map<float>(moments.data(), index(rows), index(width)) = product.cast<float>();
+void times_kronecker(std::span<float> weights, std::size_t rows, std::size_t width, const KroneckerTerm& term) {
+  Map<float> w(weights.data(), index(rows), index(width));
+  const Dense product = unpack<double>(term.outputs, rows) * w.cast<double>() * unpack<double>(term.inputs, width);
+  w = product.cast<float>();
 }
 
 CgReport solve_kronecker(std::span<const KroneckerTerm> terms, std::size_t rows, std::size_t width, std::size_t steps,

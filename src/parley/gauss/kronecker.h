@@ -16,9 +16,8 @@ struct KroneckerTerm {
   std::span<const float> outputs;  // B
 };
 
-// moments = B·W·A.
-void times_kronecker(std::span<const float> weights, std::size_t rows, std::size_t width, const KroneckerTerm& term,
-                     std::span<float> moments);
+// In place, from W to B·W·A.
+void times_kronecker(std::span<float> weights, std::size_t rows, std::size_t width, const KroneckerTerm& term);
 
 struct CgReport {
   std::size_t steps = 0;

@@ -14,11 +14,9 @@ void pack_symmetric(std::span<const float> full, std::size_t width, float scale,
   }
 }
 
-void times_precision(std::span<const float> weights, std::size_t rows, std::size_t width, std::span<const float> packed,
-                     std::span<float> moments) {
-  const Matrix<float> a = unpack<float>(packed, width);
-  Map<float>(moments.data(), index(rows), index(width)).noalias() =
-      ConstMap<float>(weights.data(), index(rows), index(width)) * a;
+void times_precision(std::span<float> weights, std::size_t rows, std::size_t width, std::span<const float> packed) {
+  Map<float> w(weights.data(), index(rows), index(width));
+  w = (w * unpack<float>(packed, width)).eval();
 }
 
 bool solve_mean(std::span<const double> packed, std::size_t width, std::size_t rows, std::span<double> moments) {

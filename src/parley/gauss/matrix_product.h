@@ -20,9 +20,8 @@ inline std::size_t packed_size(std::size_t width) {
 // The lower triangle of a full row-major matrix, times `scale`, with `ridge` added to the diagonal.
 void pack_symmetric(std::span<const float> full, std::size_t width, float scale, float ridge, std::span<float> packed);
 
-// moments = W·A: `rows` × `width`, row-major.
-void times_precision(std::span<const float> weights, std::size_t rows, std::size_t width, std::span<const float> packed,
-                     std::span<float> moments);
+// In place, from W (`rows` × `width`, row-major) to W·A.
+void times_precision(std::span<float> weights, std::size_t rows, std::size_t width, std::span<const float> packed);
 
 // In place, moments·A⁻¹: from W·A back to W. Returns false when A is not positive definite; nothing is changed then.
 bool solve_mean(std::span<const double> packed, std::size_t width, std::size_t rows, std::span<double> moments);

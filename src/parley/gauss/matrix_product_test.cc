@@ -65,8 +65,8 @@ TEST(MatrixProduct, LinearRegressionClientsGiveThePooledSolution) {
     const auto x = random_rows(stream, n, d), y = random_rows(stream, n, out);
     const Doubles own = least_squares(x, y);
     const auto a = packed(gram(x), d);
-    std::vector<float> moments(out * d);
-    times_precision(std::vector<float>(own.begin(), own.end()), out, d, a, moments);
+    std::vector<float> moments(own.begin(), own.end());
+    times_precision(moments, out, d, a);
     for (std::size_t i = 0; i < a.size(); ++i) sum_gram[i] += a[i];
     for (std::size_t i = 0; i < moments.size(); ++i) sum_moments[i] += moments[i];
     all_x.insert(all_x.end(), x.begin(), x.end());
@@ -82,8 +82,8 @@ TEST(MatrixProduct, OneClientIsTheIdentity) {
   constexpr std::size_t d = 6, out = 4;
   const auto weights = random_rows(stream, 1, out * d)[0];
   const auto a = packed(gram(random_rows(stream, 3, d)), d, 1e-3f);  // fewer rows than width: the ridge carries it
-  std::vector<float> moments(out * d);
-  times_precision(weights, out, d, a, moments);
+  std::vector<float> moments = weights;
+  times_precision(moments, out, d, a);
   Doubles solved(moments.begin(), moments.end());
   ASSERT_TRUE(solve_mean(Doubles(a.begin(), a.end()), d, out, solved));
   for (std::size_t i = 0; i < solved.size(); ++i) EXPECT_NEAR(solved[i], weights[i], 1e-3);
@@ -177,8 +177,8 @@ TEST(Kronecker, OneTermIsTheIdentityAndSeveralSolveTheirSystem) {
   Doubles moments(out * d, 0.0);
   for (std::size_t n = 0; n < 3; ++n) {
     terms.push_back({0.2 + 0.1 * static_cast<double>(n), inputs[n], outputs[n]});
-    std::vector<float> own(out * d);
-    times_kronecker(weights[n], out, d, terms[n], own);
+    std::vector<float> own = weights[n];
+    times_kronecker(own, out, d, terms[n]);
     if (n == 0) {
       Doubles alone(own.begin(), own.end());
       const KroneckerTerm unweighted{1.0, inputs[0], outputs[0]};
@@ -194,8 +194,8 @@ TEST(Kronecker, OneTermIsTheIdentityAndSeveralSolveTheirSystem) {
   const std::vector<float> rounded(solution.begin(), solution.end());
   Doubles again(out * d, 0.0);
   for (const auto& term : terms) {
-    std::vector<float> own(out * d);
-    times_kronecker(rounded, out, d, term, own);
+    std::vector<float> own = rounded;
+    times_kronecker(own, out, d, term);
     for (std::size_t i = 0; i < own.size(); ++i) again[i] += term.weight * own[i];
   }
   for (std::size_t i = 0; i < moments.size(); ++i) EXPECT_NEAR(again[i], moments[i], 2e-3);
@@ -214,9 +214,9 @@ TEST(Kronecker, EqualFactorsOfTheOutputsAreTheProductOfTheInputsAlone) {
   }
   for (int n = 0; n < 2; ++n) {
     terms.push_back({0.5, inputs[n], b});
-    std::vector<float> own(out * d), plain(out * d);
-    times_kronecker(weights[n], out, d, terms[n], own);
-    times_precision(weights[n], out, d, inputs[n], plain);
+    std::vector<float> own = weights[n], plain = weights[n];
+    times_kronecker(own, out, d, terms[n]);
+    times_precision(plain, out, d, inputs[n]);
     for (std::size_t i = 0; i < own.size(); ++i) {
       moments[i] += 0.5 * own[i];
       simple[i] += 0.5 * plain[i];

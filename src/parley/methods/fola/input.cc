@@ -28,28 +28,21 @@ class InputFola final : public Method {
     Flat &moments = update.channels[0], &inputs = update.channels[1];
     update.encoded_bytes[1] = layered_.measure_inputs(task, inputs);
     std::ranges::copy(task.model.parameters(), moments.begin());
-    Flat matrix, product;
-    for (const auto& layer : layered_.layers()) {
-      layer.gather(std::span<const float>(moments), matrix);
-      product.resize(layer.size());
-      times_precision(matrix, layer.rows(), layer.width(), layer.inputs_of(std::span<const float>(inputs)), product);
-      layer.scatter(std::span<const float>(product), std::span(moments));
-    }
+    layered_.change_layers(std::span(moments), [&](const LayerMatrix& layer, std::span<float> w) {
+      times_precision(w, layer.rows(), layer.width(), layer.inputs_of(std::span<const float>(inputs)));
+    });
   }
 
   void server(ServerTask& task) const override {
     const auto inputs = task.sum.take_mean(kInputs);
     task.sum.take_mean(kMoments);
     const auto target = task.sum.edit(kMoments);
-    FlatDouble matrix;
-    for (const auto& layer : layered_.layers()) {
-      layer.gather(std::span<const double>(target), matrix);
-      if (!solve_mean(layer.inputs_of(inputs), layer.width(), layer.rows(), matrix)) {
+    layered_.change_layers(target, [&](const LayerMatrix& layer, std::span<double> w) {
+      if (!solve_mean(layer.inputs_of(inputs), layer.width(), layer.rows(), w)) {
         fail<RunError>("round {}: the precision of {} cannot be inverted; raise method.ridge", task.round,
                        layer.name());
       }
-      layer.scatter(std::span<const double>(matrix), target);
-    }
+    });
     task.move_theta(target);
     layered_.keep(task.state, inputs);
   }

@@ -40,30 +40,23 @@ class KfacFola final : public Method {
     train_and_measure_outputs(task, update, outputs);
     update.encoded_bytes[1] = layered_.measure_inputs(task, inputs);
     std::ranges::copy(task.model.parameters(), moments.begin());
-    Flat matrix, product;
-    for (const auto& layer : layered_.layers()) {
-      layer.gather(std::span<const float>(moments), matrix);
-      product.resize(layer.size());
-      times_kronecker(matrix, layer.rows(), layer.width(), term_of(layer, 1.0, inputs, outputs), product);
-      layer.scatter(std::span<const float>(product), std::span(moments));
-    }
+    layered_.change_layers(std::span(moments), [&](const LayerMatrix& layer, std::span<float> w) {
+      times_kronecker(w, layer.rows(), layer.width(), term_of(layer, 1.0, inputs, outputs));
+    });
   }
 
   void server(ServerTask& task) const override {
     task.sum.take_mean(kMoments);
     const auto target = task.sum.edit(kMoments);
-    FlatDouble matrix;
     double residual = 0.0;
-    for (const auto& layer : layered_.layers()) {
+    layered_.change_layers(target, [&](const LayerMatrix& layer, std::span<double> w) {
       std::vector<KroneckerTerm> terms;
       for (const auto& single : task.sum.singles()) {
         terms.push_back(term_of(layer, single.weight / task.sum.weight(), single.channels[1], single.channels[2]));
       }
-      layer.gather(std::span<const double>(target), matrix);
-      const auto report = solve_kronecker(terms, layer.rows(), layer.width(), cg_steps_, kTolerance, matrix);
+      const auto report = solve_kronecker(terms, layer.rows(), layer.width(), cg_steps_, kTolerance, w);
       residual = std::max(residual, report.residual);
-      layer.scatter(std::span<const double>(matrix), target);
-    }
+    });
     task.metrics["cg_residual"] = residual;
     task.move_theta(target);
     layered_.keep(task.state, mean_inputs(task.sum));

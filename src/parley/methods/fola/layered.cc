@@ -145,16 +145,14 @@ void Layered::keep(State& state, std::span<const double> inputs) const {
 void Layered::draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const {
   std::ranges::copy(state.at("theta"), theta.begin());
   const auto scale = static_cast<float>(std::sqrt(how.scale));
-  Flat matrix, noise;
-  for (const auto& layer : layers_) {
-    noise.resize(layer.size());
+  Flat noise;
+  change_layers(theta, [&](const LayerMatrix& layer, std::span<float> w) {
+    noise.resize(w.size());
     gauss::fill_normal(stream, noise);
     colour_by_precision(layer.inputs_of(state.at(kInputs)), layer.width(), how.examples, how.prior_precision,
                         layer.rows(), noise);
-    layer.gather(std::span<const float>(theta), matrix);
-    for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] += scale * noise[i];
-    layer.scatter(std::span<const float>(matrix), theta);
-  }
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] += scale * noise[i];
+  });
 }
 
 }  // namespace parley

@@ -62,6 +62,17 @@ class Layered {
   std::size_t inputs_size() const { return inputs_layout_->size(); }    // of all packed A
   std::size_t outputs_size() const { return outputs_layout_->size(); }  // of all packed B
 
+  // Calls change(layer, matrix) for each layer's matrix of the flat vector, and puts back what it makes of it.
+  template <class T, class Change>
+  void change_layers(std::span<T> flat, Change change) const {
+    std::vector<T> matrix;
+    for (const auto& layer : layers_) {
+      layer.gather(std::span<const T>(flat), matrix);
+      change(layer, std::span<T>(matrix));
+      layer.scatter(std::span<const T>(matrix), flat);
+    }
+  }
+
   void start(State& state) const;
   // Local training with the prior of the broadcast.
   void train(const ClientTask& task, Update& update) const;
