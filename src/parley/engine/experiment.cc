@@ -62,6 +62,7 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
                                       .client = context.client,
                                       .layout = context.layout,
                                       .clients = context.clients,
+                                      .seed = context.seed,
                                       .model = context.model});
       if (method->has_posterior()) names.push_back(entry.about.name);
     } catch (const InputError&) {
@@ -144,6 +145,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                               .client = settings.client,
                               .layout = experiment.layout,
                               .clients = experiment.clients(),
+                              .seed = static_cast<std::uint64_t>(settings.run.integer("seed")),
                               .model = *model};
   experiment.method = catalogue.methods.at(settings.method.text("name")).make(context);
   require_posterior(*experiment.method, settings, catalogue, context);
