@@ -63,6 +63,7 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
                                       .client = context.client,
                                       .layout = context.layout,
                                       .clients = context.clients,
+                                      .seed = context.seed,
                                       .model = context.model});
       if (method->has_posterior()) names.push_back(entry.about.name);
     } catch (const InputError&) {
@@ -146,6 +147,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                               .client = settings.client,
                               .layout = experiment.layout,
                               .clients = experiment.clients(),
+                              .seed = static_cast<std::uint64_t>(settings.run.integer("seed")),
                               .model = *model};
   experiment.method = carry_optimizer_state(catalogue.methods.at(settings.method.text("name")).make(context), context,
                                             experiment.make_optimizer(settings.client)->slots());

@@ -77,7 +77,8 @@ void Federation::require_enough(const CohortResult& result, const RoundReport& r
 
 RoundReport Federation::round(std::size_t number, const std::function<void(std::size_t, std::size_t)>& done) {
   const auto cohort =
-      draw_cohort(experiment_.federated.partition, experiment_.settings.server.real("participation"), seed_, number);
+      draw_cohort(experiment_.federated.partition, experiment_.settings.server.real("participation"), seed_, number,
+                  [&](const CohortTask& task) { return experiment_.method->cohort(task); });
   const Schema schema = experiment_.method->schema();
   CohortResult result = train_and_fold(
       workers_.size(), cohort.size(), schema,

@@ -27,6 +27,14 @@ void ServerTask::move_theta(std::span<const double> target) const {
   for (std::size_t i = trainable; i < theta.size(); ++i) theta[i] = static_cast<float>(target[i]);
 }
 
+std::vector<std::size_t> draw_at_random(const CohortTask& task) {
+  std::vector<std::size_t> cohort(task.holders.begin(), task.holders.end());
+  if (task.wanted == cohort.size()) return cohort;
+  Stream(task.seed, "cohort", task.round).shuffle(std::span(cohort));
+  cohort.resize(task.wanted);
+  return cohort;
+}
+
 void Method::draw(const State&, const PosteriorDraw&, Stream&, std::span<float>) const {
   assert(false && "drawn from a method without a posterior");
 }

@@ -14,7 +14,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "parley/base/random.h"
 #include "parley/base/registry.h"
@@ -70,9 +72,23 @@ struct PosteriorDraw {
   double prior_precision;  // of every weight before any data; > 0, so that the posterior is proper
 };
 
+// Who may be asked to take part in a round.
+struct CohortTask {
+  std::uint64_t seed;
+  std::size_t round;
+  std::span<const std::size_t> holders;  // the clients that hold data, in order
+  std::size_t wanted;                    // server.participation of them, at least one
+};
+// `wanted` of the holders without replacement, by (seed, round) alone.
+std::vector<std::size_t> draw_at_random(const CohortTask& task);
+
 class Method {
  public:
   virtual ~Method() = default;
+
+  // The clients of a round, some of the holders in any order, at least one. By the task alone: a resumed run must ask
+  // the same ones.
+  virtual std::vector<std::size_t> cohort(const CohortTask& task) const { return draw_at_random(task); }
 
   virtual Schema schema() const = 0;
   // Adds the method's own channels and scalars to a state that already has "theta".
@@ -95,7 +111,8 @@ struct MethodContext {
   const Options& client;
   std::shared_ptr<const Layout> layout;
   std::size_t clients;
-  Model& model;  // to ask what it can do; not kept
+  std::uint64_t seed;  // of the run; names the streams of start() and server()
+  Model& model;        // to ask what it can do; not kept
 };
 
 using MakeMethod = std::function<std::unique_ptr<Method>(const MethodContext& context)>;

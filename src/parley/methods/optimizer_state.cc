@@ -21,6 +21,7 @@ class Wrapper : public Method {
   Schema schema() const override { return method_->schema(); }
   void start(State& state) const override { method_->start(state); }
   void server(ServerTask& task) const override { method_->server(task); }
+  std::vector<std::size_t> cohort(const CohortTask& task) const override { return method_->cohort(task); }
   bool has_posterior() const override { return method_->has_posterior(); }
   void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
     method_->draw(state, how, stream, theta);

@@ -4,6 +4,7 @@
 #include "parley/methods/fedpa/fedpa.h"
 #include "parley/methods/fedprox/fedprox.h"
 #include "parley/methods/fedsgd/fedsgd.h"
+#include "parley/methods/fne/fne.h"
 #include "parley/methods/fola/fola.h"
 #include "parley/methods/method.h"
 #include "parley/methods/scaffold/scaffold.h"
@@ -19,6 +20,7 @@ MethodRegistry methods() {
   add_fedpa(registry);
   add_fedprox(registry);
   add_fedsgd(registry);
+  add_fne(registry);
   add_fola(registry);
   add_scaffold(registry);
   return registry;

@@ -34,7 +34,10 @@ class TestBed {
     build(method, settings, "quadratic");
   }
 
-  TestBed(const std::string& method, const Regression& problem, const Settings& settings = {}) : uniform_(false) {
+  // `model` in place of the linear one.
+  TestBed(const std::string& method, const Regression& problem, const Settings& settings = {},
+          std::unique_ptr<Model> model = nullptr)
+      : uniform_(false), model_(std::move(model)) {
     deal(problem);
     build(method, settings, "linear");
   }
@@ -113,14 +116,20 @@ class TestBed {
       (section == "client" ? client_ : section == "server" ? server_ : options_).set(name, value);
     }
     const auto models = native_models();
-    model_ = models.at(model).make.at("native")(
-        Options("model", models.at(model).about.options),
-        {.input_shape = data_.shape, .outputs = data_.target_size, .loss = Loss::mse});
+    if (!model_) {
+      model_ = models.at(model).make.at("native")(
+          Options("model", models.at(model).about.options),
+          {.input_shape = data_.shape, .outputs = data_.target_size, .loss = Loss::mse});
+    }
     layout_ = std::make_shared<const Layout>(model_->layout());
     local_ = LocalOptions(client_);
     auto optimizer = optimizers.at(client_.text("optimizer")).make(client_);
-    const MethodContext context{
-        .options = options_, .client = client_, .layout = layout_, .clients = rows_.size(), .model = *model_};
+    const MethodContext context{.options = options_,
+                                .client = client_,
+                                .layout = layout_,
+                                .clients = rows_.size(),
+                                .seed = 1,
+                                .model = *model_};
     method_ = carry_optimizer_state(entry.make(context), context, optimizer->slots());
     trainer_ = std::make_unique<LocalTrainer>(std::move(optimizer));
     step_ = steps.at(setting("server.step", "replace")).make(server_);

@@ -181,7 +181,8 @@ TEST(Fola, DrawsWhatIsTrainedAndKeepsTheRest) {
   const auto methods = parley::methods();
   const auto& entry = methods.at("fola");
   const Options options("method", entry.about.options), client("client");
-  const auto fola = entry.make({.options = options, .client = client, .layout = layout, .clients = 1, .model = *model});
+  const auto fola =
+      entry.make({.options = options, .client = client, .layout = layout, .clients = 1, .seed = 1, .model = *model});
   State state;
   state.add("theta", layout, true, {1, 2, 3, 4, 5});
   fola->start(state);
