@@ -1,3 +1,5 @@
+#include "parley/methods/cmaes/cmaes.h"
+#include "parley/methods/de/de.h"
 #include "parley/methods/fedavg/fedavg.h"
 #include "parley/methods/fedcurv/fedcurv.h"
 #include "parley/methods/fednova/fednova.h"
@@ -7,6 +9,8 @@
 #include "parley/methods/fne/fne.h"
 #include "parley/methods/fola/fola.h"
 #include "parley/methods/method.h"
+#include "parley/methods/openes/openes.h"
+#include "parley/methods/pso/pso.h"
 #include "parley/methods/scaffold/scaffold.h"
 
 namespace parley {
@@ -14,6 +18,8 @@ namespace parley {
 // The list to add a method to: one folder, one line.
 MethodRegistry methods() {
   MethodRegistry registry("method");
+  add_cmaes(registry);
+  add_de(registry);
   add_fedavg(registry);
   add_fedcurv(registry);
   add_fednova(registry);
@@ -22,6 +28,8 @@ MethodRegistry methods() {
   add_fedsgd(registry);
   add_fne(registry);
   add_fola(registry);
+  add_openes(registry);
+  add_pso(registry);
   add_scaffold(registry);
   return registry;
 }
