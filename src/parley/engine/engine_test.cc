@@ -75,7 +75,10 @@ std::vector<std::string> methods_and_variants() {
   all.insert(all.end(), {"fedavg server.step=adam", "fola method.curvature=input method.lambda=1",
                          "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
                          "fola method.gradient=per_sample method.lambda=0.5 method.compress=0.3",
-                         "fola method.aggregation=mixture"});
+                         "fola method.aggregation=mixture",
+                         "mm method.models=3 method.buffer=2 peer.visits=7 peer.speed_spread=1 peer.failures=0.3",
+                         "smm method.models=2 peer.visits=5 graph.kind=small_world method.flip=0.2",
+                         "cyclic peer.visits=5 server.step=adam server.lr=0.01"});
   return all;
 }
 

@@ -6,7 +6,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
-#include "parley/engine/uncertainty.h"
+#include "parley/engine/engine.h"
 
 namespace parley {
 namespace {
@@ -62,6 +62,7 @@ Json metrics_of(const RoundReport& report) {
   line["bytes_down"] = report.bytes_down;
   if (!report.refused.empty()) line["refused"] = report.refused;
   for (const auto& [name, value] : report.extra) line[name] = value;
+  if (!report.visits.is_null()) line["visits"] = report.visits;
   return line;
 }
 
@@ -125,14 +126,16 @@ class Runner {
         store_(
             experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
             checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files),
-        federation_(experiment, store_, controls.threads) {}
+        engine_(experiment.make_engine(experiment, store_, controls.threads)) {}
 
   RunSummary run() {
     RunSummary summary;
+    Json progress;
     if (controls_.resume) {
-      if (const auto resumed = folder_.resume(federation_.state())) {
+      if (const auto resumed = folder_.resume(engine_->state())) {
         summary.resumed_from = resumed->round;
         earlier_seconds_ = resumed->progress.value("seconds", 0.0);
+        progress = resumed->progress.value("engine", Json());
       }
       // config.toml would name a run that is shorter than its model.
       if (summary.resumed_from > rounds_) {
@@ -145,8 +148,9 @@ class Runner {
     // Only now, when the checkpoint has proved sound, is anything in the folder changed.
     folder_.begin(experiment_.settings.to_toml(), info_, summary.resumed_from);
     store_.open_at(summary.resumed_from);
+    if (summary.resumed_from > 0) engine_->restore(progress);
     for (std::size_t round = summary.resumed_from + 1; round <= rounds_; ++round) one_round(round);
-    folder_.write_model(federation_.state());
+    folder_.write_model(engine_->state());
     summary.metrics = folder_.metrics();
     summary.seconds = seconds();
     return summary;
@@ -158,7 +162,7 @@ class Runner {
   void one_round(std::size_t round) {
     if (controls_.progress) controls_.progress->started(round, rounds_);
     const Stopwatch watch;
-    const RoundReport report = federation_.round(round, [&](std::size_t finished, std::size_t cohort) {
+    const RoundReport report = engine_->round(round, [&](std::size_t finished, std::size_t cohort) {
       if (controls_.progress) controls_.progress->client_done(finished, cohort);
     });
     Json line = metrics_of(report);
@@ -166,14 +170,14 @@ class Runner {
     const auto every = static_cast<std::size_t>(experiment_.settings.evaluate.integer("every"));
     if (round % every == 0 || round == rounds_) {
       const Stopwatch evaluation;
-      add_evaluation(line, federation_.evaluate(*experiment_.federated.data.test));
-      for (const auto& [name, value] : measure_uncertainty(experiment_, federation_, round)) line[name] = value;
+      add_evaluation(line, engine_->evaluate(*experiment_.federated.data.test));
+      for (const auto& [name, value] : engine_->measure(round)) line[name] = value;
       line["evaluation_seconds"] = evaluation.seconds();
     }
     folder_.append_metrics(line);
     store_.commit(round);
     if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || round == rounds_)) {
-      folder_.write_checkpoint(round, federation_.state(), {{"seconds", seconds()}});
+      folder_.write_checkpoint(round, engine_->state(), {{"seconds", seconds()}, {"engine", engine_->progress()}});
       store_.sweep();
     }
     if (controls_.progress) controls_.progress->round_done(line);
@@ -185,7 +189,7 @@ class Runner {
   const RunControls& controls_;
   std::size_t rounds_, checkpoint_every_;
   ClientStore store_;
-  Federation federation_;
+  std::unique_ptr<Engine> engine_;
   Stopwatch watch_;
   double earlier_seconds_ = 0.0;
 };
