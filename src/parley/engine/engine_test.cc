@@ -78,7 +78,9 @@ std::vector<std::string> methods_and_variants() {
                          "fola method.aggregation=mixture",
                          "mm method.models=3 method.buffer=2 peer.visits=7 peer.speed_spread=1 peer.failures=0.3",
                          "smm method.models=2 peer.visits=5 graph.kind=small_world method.flip=0.2",
-                         "cyclic peer.visits=5 server.step=adam server.lr=0.01"});
+                         "cyclic peer.visits=5 server.step=adam server.lr=0.01",
+                         "dpsgd graph.kind=regular peer.failures=0.2 peer.arrivals=0.2 peer.horizon=1",
+                         "gossip graph.kind=regular peer.visits=20 peer.speed_spread=2 peer.bandwidth=1000"});
   return all;
 }
 

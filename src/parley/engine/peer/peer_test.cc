@@ -1,12 +1,16 @@
 // Models without a server: the graphs they live on, where they go, what they learn, and what a dying node costs them.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
+#include <numeric>
+#include <set>
 
 #include "parley/base/errors.h"
 #include "parley/base/temp_folder.h"
 #include "parley/engine/peer/walk.h"
 #include "parley/engine/run.h"
+#include "parley/tensor/safetensors.h"
 
 namespace parley {
 namespace {
@@ -303,7 +307,6 @@ TEST(Walk, WhatCannotRunIsRefusedBeforeItStarts) {
   EXPECT_NE(refusal({"method.models=21"}).find("more than the 20 nodes"), std::string::npos);
   EXPECT_NE(refusal({"method.buffer=6"}).find("method.max_buffer = 5: less than method.buffer = 6"), std::string::npos);
   EXPECT_NE(refusal({"stages.use=[\"clip\"]"}).find("mm has none"), std::string::npos);
-  EXPECT_NE(refusal({"evaluate.ood=mnist", "data.name=mnist"}).find("not measured"), std::string::npos);
   EXPECT_NE(refusal({"method.name=smm", "method.buffer=2"}).find("option of mm"), std::string::npos);
   EXPECT_NE(refusal({"peer.failures=1"}).find("peer.failures"), std::string::npos);
 }
@@ -313,6 +316,78 @@ TEST(Walk, SettingsOfPeersAreCheckedButLeftOutOfOtherRuns) {
             std::string::npos);
   EXPECT_NE(experiment({"graph.kind=ring"}).settings.to_toml().find("kind = \"ring\""), std::string::npos);
   EXPECT_NE(refusal({"method.name=fedavg", "peer.delay=-1"}).find("peer.delay"), std::string::npos);
+}
+
+// The weights after a run.
+Flat weights_after(const std::vector<std::string>& assignments) {
+  const Experiment one = experiment(assignments);
+  const TempFolder temp;
+  run_experiment(one, temp / "run", {.threads = 2});
+  return assemble(read_safetensors(temp / "run" / "model.safetensors"), *one.layout, "model");
+}
+
+double distance(const Flat& a, const Flat& b) {
+  double largest = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double{a[i]} - double{b[i]}));
+  return largest;
+}
+
+TEST(Dpsgd, OnACompleteGraphItIsTheMeanOfAll) {
+  const Flat averaged = weights_after({"method.name=fedavg", "server.weighting=uniform"});
+  EXPECT_LT(distance(weights_after({"method.name=dpsgd", "peer.test_share=0"}), averaged), 1e-5);
+}
+
+TEST(Dpsgd, MixingKeepsTheMeanOnAnyGraph) {
+  const std::string once = "run.rounds=1";
+  const Flat averaged = weights_after({"method.name=fedavg", "server.weighting=uniform", once});
+  for (const std::string kind : {"ring", "regular", "small_world"}) {
+    const Flat mixed = weights_after({"method.name=dpsgd", "peer.test_share=0", once, "graph.kind=" + kind});
+    EXPECT_LT(distance(mixed, averaged), 1e-6) << kind;
+  }
+  const Flat thrice = weights_after({"method.name=fedavg", "server.weighting=uniform"});
+  EXPECT_GT(distance(weights_after({"method.name=dpsgd", "peer.test_share=0", "graph.kind=ring"}), thrice), 1e-4);
+}
+
+TEST(Dpsgd, GoesOnWithThoseWhoAreThere) {
+  const auto summary = run({"method.name=dpsgd", "graph.kind=regular", "run.rounds=20", "peer.failures=0.3",
+                            "peer.arrivals=0.2", "peer.horizon=1"});
+  EXPECT_LT(summary.metrics.front()["clients"].get<int>(), 20);
+  EXPECT_EQ(summary.metrics.back()["clients"], 14);
+  EXPECT_GT(summary.metrics.back()["test_accuracy"].get<double>(), 0.5);
+}
+
+TEST(Dpsgd, CountsWhatNeighboursSend) {
+  const Json line = run({"method.name=dpsgd", "graph.kind=ring"}).metrics.front();
+  EXPECT_EQ(line["transmissions"], 40.0);
+  EXPECT_EQ(line["bytes_up"], 40 * 4 * (8 * 8 + 8 + 8 * 4 + 4));
+  EXPECT_EQ(line["epochs"], 20.0);
+  EXPECT_FALSE(line.contains("visits"));
+}
+
+TEST(Dpsgd, AServerStepIsRefused) {
+  EXPECT_NE(refusal({"method.name=dpsgd", "server.step=adam"}).find("has no server to take it"), std::string::npos);
+}
+
+TEST(Gossip, LearnsFromRandomNeighbours) {
+  const auto summary = run({"method.name=gossip", "graph.kind=regular", "run.rounds=20"});
+  EXPECT_GT(summary.metrics.back()["test_accuracy"].get<double>(), 0.6);
+  EXPECT_GT(summary.metrics.back()["single_accuracy"].get<double>(), 0.5);
+  double sent = 0.0, trained = 0.0;
+  for (const auto& line : summary.metrics) {
+    sent += line["transmissions"].get<double>();
+    trained += line["clients"].get<double>();
+  }
+  EXPECT_EQ(trained, 400.0);
+  EXPECT_GE(sent, trained);         // who trains has been sent something
+  EXPECT_LE(sent, trained + 40.0);  // the rest is on its way or waits
+}
+
+TEST(Gossip, TheLastOneLeftLearnsFromItselfAndThenNobodyIsLeft) {
+  const auto summary = run({"method.name=gossip", "partition.clients=2", "peer.failures=0.5", "peer.horizon=0.1",
+                            "peer.visits=3", "run.rounds=2"});
+  EXPECT_EQ(summary.metrics.back()["transmissions"], 0.0);
+  EXPECT_EQ(summary.metrics.back()["clients"], 3);
+  EXPECT_THROW(run({"method.name=gossip", "peer.failures=0.99", "peer.horizon=1", "run.rounds=100"}), RunError);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include "parley/base/errors.h"
 #include "parley/engine/experiment.h"
+#include "parley/engine/peer/dpsgd.h"
+#include "parley/engine/peer/gossip.h"
 #include "parley/engine/peer/walk.h"
 #include "parley/methods/fedavg/fedavg.h"
 
@@ -50,10 +52,21 @@ void check_walk(const Experiment& experiment) {
   }
 }
 
+template <class Kind>
+std::unique_ptr<Engine> make(const Experiment& experiment, ClientStore& store, std::size_t threads) {
+  return std::make_unique<Kind>(experiment, store, threads);
+}
+
 PeerMethod walk() {
-  return {.check = check_walk, .make = [](const Experiment& experiment, ClientStore& store, std::size_t threads) {
-            return std::make_unique<Walk>(experiment, store, threads);
-          }};
+  return {.check = check_walk, .make = make<Walk>};
+}
+
+// The server's step belongs to whoever averages; here nobody does.
+void check_residents(const Experiment& experiment) {
+  if (const std::string& step = experiment.settings.server.text("step"); step != "replace") {
+    fail("server.step = \"{}\": {} has no server to take it; use \"replace\"", step,
+         experiment.settings.method.text("name"));
+  }
 }
 
 }  // namespace
@@ -75,6 +88,15 @@ PeerRegistry peers() {
                 .source = "Chang et al. 2018",
                 .options = {{"models", std::int64_t{1}, "models that go round; they predict together", at_least(1)}}},
                walk());
+  registry.add({.name = "dpsgd",
+                .summary = "Decentralised SGD: every node trains, then mixes its weights with its neighbours'.",
+                .source = "Lian et al. 2017"},
+               {.check = check_residents, .make = make<Dpsgd>});
+  registry.add({.name = "gossip",
+                .summary = "Gossip learning: nodes send their models to random neighbours, which merge and train them.",
+                .source = "Hegedűs et al. 2019",
+                .options = {{"period", 1.0, "simulated seconds between two messages of a node", above(0.0)}}},
+               {.check = check_residents, .make = make<Gossip>});
   return registry;
 }
 
