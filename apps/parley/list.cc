@@ -33,7 +33,8 @@ std::vector<Kind> kinds() {
           kind("partitions", "partition.kind", all.partitions),
           kind("optimizers", "client.optimizer", all.optimizers),
           kind("server-steps", "server.step", all.server_steps),
-          kind("stages", "stages.use", all.stages)};
+          kind("stages", "stages.use", all.stages),
+          kind("graphs", "graph.kind", all.graphs)};
 }
 
 std::string constraint(const Option& option) {

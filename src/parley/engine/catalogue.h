@@ -3,6 +3,8 @@
 
 #include "parley/data/partition.h"
 #include "parley/data/source.h"
+#include "parley/engine/peer/graph.h"
+#include "parley/engine/peer/peers.h"
 #include "parley/methods/method.h"
 #include "parley/model/model.h"
 #include "parley/optim/optimizer.h"
@@ -18,7 +20,9 @@ struct Catalogue {
   OptimizerRegistry optimizers = parley::optimizers();
   ServerStepRegistry server_steps = parley::server_steps();
   StageRegistry stages = parley::stages();
-  MethodRegistry methods = parley::methods();
+  GraphRegistry graphs = parley::graphs();
+  PeerRegistry peers = parley::peers();
+  MethodRegistry methods = with_peers(parley::methods(), peers);
 };
 
 }  // namespace parley

@@ -77,7 +77,13 @@ std::vector<std::string> methods_and_variants() {
               "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
               "fola method.gradient=per_sample method.lambda=0.5 method.compress=0.3",
               "fola method.aggregation=mixture", "fedavg client.optimizer=adam client.state=central client.lr=0.01",
-              "fedcurv client.optimizer=momentum client.state=worker client.lr=0.01"});
+              "fedcurv client.optimizer=momentum client.state=worker client.lr=0.01",
+              "mm method.models=3 method.buffer=2 peer.visits=7 peer.speed_spread=1 peer.failures=0.3",
+              "smm method.models=2 peer.visits=5 graph.kind=small_world method.flip=0.2",
+              "cyclic peer.visits=5 server.step=adam server.lr=0.01",
+              "dpsgd graph.kind=regular peer.failures=0.2 peer.arrivals=0.2 peer.horizon=1",
+              "gossip graph.kind=regular peer.visits=20 peer.speed_spread=2 peer.bandwidth=1000"});
+
   return all;
 }
 

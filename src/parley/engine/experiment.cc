@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/engine/federation.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/tensor/safetensors.h"
 
@@ -107,6 +108,37 @@ std::shared_ptr<const Dataset> load_ood(const Settings& settings, const Catalogu
   return std::make_shared<const Dataset>(std::move(ood));
 }
 
+// What a run with a server has and peers have not.
+void refuse_for_peers(const Settings& settings) {
+  const std::string& name = settings.method.text("name");
+  if (!settings.stages.texts("use").empty()) {
+    fail("stages.use: stages work on what is sent to a server, and {} has none; set []", name);
+  }
+  if (const std::string& state = settings.client.text("state"); state != "reset") {
+    fail("client.state = \"{}\": {} starts its optimiser afresh on every visit; use \"reset\"", state, name);
+  }
+  if (!settings.evaluate.text("ood").empty()) {
+    fail("evaluate.ood = \"{}\": not measured for the models of {}; set \"\"", settings.evaluate.text("ood"), name);
+  }
+}
+
+void choose_engine(Experiment& experiment, const Catalogue& catalogue) {
+  const Settings& settings = experiment.settings;
+  if (!settings.among_peers) {
+    experiment.make_engine = [](const Experiment& built, ClientStore& store, std::size_t threads) {
+      return std::make_unique<Federation>(built, store, threads);
+    };
+    return;
+  }
+  refuse_for_peers(settings);
+  experiment.network =
+      std::make_shared<const Network>(settings.peer, settings.graph, catalogue.graphs, experiment.federated.partition,
+                                      static_cast<std::uint64_t>(settings.run.integer("seed")));
+  const PeerMethod& peers = catalogue.peers.at(settings.method.text("name")).make;
+  peers.check(experiment);
+  experiment.make_engine = peers.make;
+}
+
 }  // namespace
 
 TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
@@ -162,6 +194,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
     fail("stages.use: with these settings {} sends no weights or gradients that a stage could work on",
          settings.method.text("name"));
   }
+  choose_engine(experiment, catalogue);
   return experiment;
 }
 

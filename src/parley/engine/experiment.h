@@ -9,6 +9,8 @@
 #include "parley/data/dataset.h"
 #include "parley/data/partition.h"
 #include "parley/engine/catalogue.h"
+#include "parley/engine/engine.h"
+#include "parley/engine/peer/network.h"
 #include "parley/engine/settings.h"
 #include "parley/methods/method.h"
 
@@ -41,8 +43,10 @@ struct Experiment {
   std::unique_ptr<ServerStep> server_step;
   std::vector<std::unique_ptr<Stage>> stages;
   MakeOptimizer make_optimizer;
-  std::shared_ptr<const Dataset> ood;  // evaluate.ood: inputs unlike the data, seen through its transform; or null
-  std::string partition_text;          // "dirichlet alpha=0.01, 10 clients"
+  std::shared_ptr<const Dataset> ood;      // evaluate.ood: inputs unlike the data, seen through its transform; or null
+  std::shared_ptr<const Network> network;  // that peers live in; null when there is a server
+  MakeEngine make_engine;
+  std::string partition_text;  // "dirichlet alpha=0.01, 10 clients"
 
   std::unique_ptr<Model> new_model() const { return make_model(settings.model, task); }
   std::size_t clients() const { return federated.partition.clients.size(); }

@@ -8,6 +8,7 @@
 #include "parley/base/errors.h"
 #include "parley/base/pool.h"
 #include "parley/engine/cohort.h"
+#include "parley/engine/uncertainty.h"
 
 namespace parley {
 namespace {
@@ -75,7 +76,7 @@ void Federation::require_enough(const CohortResult& result, const RoundReport& r
                  report.refused.size() > kShown ? fmt::format("; and {} more", report.refused.size() - kShown) : "");
 }
 
-RoundReport Federation::round(std::size_t number, const std::function<void(std::size_t, std::size_t)>& done) {
+RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   const auto cohort =
       draw_cohort(experiment_.federated.partition, experiment_.settings.server.real("participation"), seed_, number,
                   [&](const CohortTask& task) { return experiment_.method->cohort(task); });
@@ -140,6 +141,10 @@ Evaluation Federation::evaluate(const Dataset& data) {
   Evaluation total = parts.at(0);
   for (std::size_t i = 1; i < parts.size(); ++i) total.merge(parts[i]);  // in order: the same bits for any threads
   return total;
+}
+
+std::map<std::string, double> Federation::measure(std::size_t round) {
+  return measure_uncertainty(experiment_, *this, round);
 }
 
 MeanPrediction Federation::nothing_predicted(const Dataset& data) const {

@@ -11,40 +11,29 @@
 #include <string>
 #include <vector>
 
+#include "parley/engine/engine.h"
 #include "parley/engine/experiment.h"
 #include "parley/engine/fold.h"
-#include "parley/model/evaluation.h"
 #include "parley/store/client_store.h"
 #include "parley/update/state.h"
 
 namespace parley {
 
-struct RoundReport {
-  std::size_t round = 0;
-  std::size_t clients = 0;   // accepted
-  std::size_t examples = 0;  // gradient evaluations
-  std::size_t steps = 0;
-  double train_loss = 0.0;  // mean over examples, along the clients' paths
-  std::size_t bytes_up = 0;
-  std::size_t bytes_down = 0;
-  std::vector<std::string> refused;  // "client 7: diverged: …"
-  std::map<std::string, double> extra;
-};
-
-class Federation {
+class Federation final : public Engine {
  public:
   // The experiment and the store must outlive the federation.
   Federation(const Experiment& experiment, ClientStore& store, std::size_t threads);
-  ~Federation();
+  ~Federation() override;
 
-  State& state() { return state_; }
+  State& state() override { return state_; }
   const State& state() const { return state_; }
   std::size_t workers() const { return workers_.size(); }
 
-  // `done` is called after each client: (finished so far, cohort size).
-  RoundReport round(std::size_t number, const std::function<void(std::size_t, std::size_t)>& done = {});
+  RoundReport round(std::size_t number, const RoundProgress& done = {}) override;
   // The state's model on all rows of a data set.
-  Evaluation evaluate(const Dataset& data);
+  Evaluation evaluate(const Dataset& data) override;
+  // What the model does not know, as [evaluate] asks for it (engine/uncertainty).
+  std::map<std::string, double> measure(std::size_t round) override;
   // What the state's model predicts for each of them.
   MeanPrediction predict(const Dataset& data);
   // What `samples` networks drawn from the posterior predict together. The same networks whenever the round is the

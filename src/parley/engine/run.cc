@@ -6,7 +6,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
-#include "parley/engine/uncertainty.h"
+#include "parley/engine/federation.h"
 #include "parley/tensor/safetensors.h"
 
 namespace parley {
@@ -63,11 +63,12 @@ Json metrics_of(const RoundReport& report) {
   line["bytes_down"] = report.bytes_down;
   if (!report.refused.empty()) line["refused"] = report.refused;
   for (const auto& [name, value] : report.extra) line[name] = value;
+  if (!report.visits.is_null()) line["visits"] = report.visits;
   return line;
 }
 
-void add_evaluation(Json& line, const Experiment& experiment, Federation& federation, std::size_t round) {
-  const Evaluation evaluation = federation.evaluate(*experiment.federated.data.test);
+void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, std::size_t round) {
+  const Evaluation evaluation = engine.evaluate(*experiment.federated.data.test);
   line["test_loss"] = evaluation.loss();
   if (evaluation.classified()) {
     line["test_accuracy"] = evaluation.accuracy();
@@ -76,7 +77,7 @@ void add_evaluation(Json& line, const Experiment& experiment, Federation& federa
     line["class_total"] = evaluation.class_total;
     line["class_correct"] = evaluation.class_correct;
   }
-  for (const auto& [name, value] : measure_uncertainty(experiment, federation, round)) line[name] = value;
+  for (const auto& [name, value] : engine.measure(round)) line[name] = value;
 }
 
 // The settings that decide a run's bytes: all but how many rounds it goes on for.
@@ -129,14 +130,16 @@ class Runner {
         store_(
             experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
             checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files),
-        federation_(experiment, store_, controls.threads) {}
+        engine_(experiment.make_engine(experiment, store_, controls.threads)) {}
 
   RunSummary run() {
     RunSummary summary;
+    Json progress;
     if (controls_.resume) {
-      if (const auto resumed = folder_.resume(federation_.state())) {
+      if (const auto resumed = folder_.resume(engine_->state())) {
         summary.resumed_from = resumed->round;
         earlier_seconds_ = resumed->progress.value("seconds", 0.0);
+        progress = resumed->progress.value("engine", Json());
       }
       // config.toml would name a run that is shorter than its model.
       if (summary.resumed_from > rounds_) {
@@ -149,8 +152,9 @@ class Runner {
     // Only now, when the checkpoint has proved sound, is anything in the folder changed.
     folder_.begin(experiment_.settings.to_toml(), info_, summary.resumed_from);
     store_.open_at(summary.resumed_from);
+    if (summary.resumed_from > 0) engine_->restore(progress);
     for (std::size_t round = summary.resumed_from + 1; round <= rounds_; ++round) one_round(round);
-    folder_.write_model(federation_.state());
+    folder_.write_model(engine_->state());
     summary.metrics = folder_.metrics();
     summary.seconds = seconds();
     return summary;
@@ -162,7 +166,7 @@ class Runner {
   void one_round(std::size_t round) {
     if (controls_.progress) controls_.progress->started(round, rounds_);
     const Stopwatch watch;
-    const RoundReport report = federation_.round(round, [&](std::size_t finished, std::size_t cohort) {
+    const RoundReport report = engine_->round(round, [&](std::size_t finished, std::size_t cohort) {
       if (controls_.progress) controls_.progress->client_done(finished, cohort);
     });
     Json line = metrics_of(report);
@@ -170,13 +174,13 @@ class Runner {
     const auto every = static_cast<std::size_t>(experiment_.settings.evaluate.integer("every"));
     if (round % every == 0 || round == rounds_) {
       const Stopwatch evaluation;
-      add_evaluation(line, experiment_, federation_, round);
+      add_evaluation(line, experiment_, *engine_, round);
       line["evaluation_seconds"] = evaluation.seconds();
     }
     folder_.append_metrics(line);
     store_.commit(round);
     if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || round == rounds_)) {
-      folder_.write_checkpoint(round, federation_.state(), {{"seconds", seconds()}});
+      folder_.write_checkpoint(round, engine_->state(), {{"seconds", seconds()}, {"engine", engine_->progress()}});
       store_.sweep();
     }
     if (controls_.progress) controls_.progress->round_done(line);
@@ -188,7 +192,7 @@ class Runner {
   const RunControls& controls_;
   std::size_t rounds_, checkpoint_every_;
   ClientStore store_;
-  Federation federation_;
+  std::unique_ptr<Engine> engine_;
   Stopwatch watch_;
   double earlier_seconds_ = 0.0;
 };
@@ -226,6 +230,10 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
   if (!std::filesystem::exists(model)) {
     fail("{}: no finished run there (model.safetensors is missing); finish it with parley run --resume",
          folder.string());
+  }
+  if (experiment.settings.among_peers) {
+    fail("{}: {} ends with the models of many peers, and evaluate asks the one of a server; see its report instead",
+         folder.string(), experiment.settings.method.text("name"));
   }
   ClientStore store(ClientStore::Keep::memory, {}, real_files());
   Federation federation(experiment, store, threads);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "parley/base/errors.h"
+#include "parley/engine/peer/network.h"
 
 namespace parley {
 namespace {
@@ -82,6 +83,10 @@ std::vector<Option> evaluate_options() {
 
 std::vector<Option> store_options() {
   return {{"clients", std::string("memory"), "where clients' own state lives between rounds", {}, {"memory", "disk"}}};
+}
+
+std::vector<Option> graph_options(const Catalogue& catalogue) {
+  return {{"kind", std::string("complete"), "which graph", {}, catalogue.graphs.names()}};
 }
 
 std::vector<Option> joined(std::vector<Option> options, const std::vector<Option>& more) {
@@ -170,6 +175,7 @@ std::string belongs_elsewhere(const Settings& settings, const Catalogue& catalog
   if (section == "client") return owners(catalogue.optimizers, settings.client, "optimizer", key);
   if (section == "server") return owners(catalogue.server_steps, settings.server, "step", key);
   if (section == "method") return owners(catalogue.methods, settings.method, "name", key);
+  if (section == "graph") return owners(catalogue.graphs, settings.graph, "kind", key);
   return "";
 }
 
@@ -205,6 +211,9 @@ Settings resolve(Config config, const Catalogue& catalogue) {
   settings.stages = resolve_stages(config, catalogue);
   settings.evaluate = resolve_evaluate(config, catalogue);
   settings.store = config.resolve("store", store_options());
+  settings.graph = resolve_chosen(config, "graph", graph_options(catalogue), "kind", catalogue.graphs);
+  settings.peer = config.resolve("peer", Network::declared());
+  settings.among_peers = catalogue.peers.contains(settings.method.text("name"));
   config.drop("sweep");  // read by `parley sweep`
   config.refuse_unknown([&](const std::string& section, const std::string& key) {
     return belongs_elsewhere(settings, catalogue, section, key);
@@ -213,9 +222,11 @@ Settings resolve(Config config, const Catalogue& catalogue) {
 }
 
 std::vector<std::pair<std::string, const Options*>> Settings::sections() const {
-  return {{"run", &run},           {"data", &data},     {"partition", &partition}, {"model", &model},
-          {"client", &client},     {"server", &server}, {"method", &method},       {"stages", &stages},
-          {"evaluate", &evaluate}, {"store", &store}};
+  std::vector<std::pair<std::string, const Options*>> all = {
+      {"run", &run},       {"data", &data},     {"partition", &partition}, {"model", &model},       {"client", &client},
+      {"server", &server}, {"method", &method}, {"stages", &stages},       {"evaluate", &evaluate}, {"store", &store}};
+  if (among_peers) all.insert(all.end(), {{"graph", &graph}, {"peer", &peer}});
+  return all;
 }
 
 std::string Settings::to_toml() const {
@@ -243,6 +254,8 @@ std::vector<SectionAbout> sections(const Catalogue& catalogue) {
       {"stages", "Steps between client and sum: clipping, compression.", stages_options(), "use"},
       {"evaluate", "When and how the model is tested.", evaluate_options(), ""},
       {"store", "Where things are kept.", store_options(), ""},
+      {"graph", "Who can talk to whom, with a method of peers (mm, gossip, …).", graph_options(catalogue), "kind"},
+      {"peer", "The simulated network of such a method: visits, speeds, links, failures.", Network::declared(), ""},
   };
 }
 

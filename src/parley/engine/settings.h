@@ -12,6 +12,8 @@ namespace parley {
 
 struct Settings {
   Options run, data, partition, model, client, server, method, stages, evaluate, store;
+  Options graph, peer;       // checked always, a part of the run only among peers
+  bool among_peers = false;  // whether the method is one of peers, without a server
 
   // As an experiment file that gives the same run again.
   std::string to_toml() const;

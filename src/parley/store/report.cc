@@ -13,6 +13,8 @@
 #include "parley/base/errors.h"
 #include "parley/store/report/page.h"
 #include "parley/store/report_groups.h"
+#include "parley/store/report_html.h"
+#include "parley/store/report_lineage.h"
 
 namespace parley {
 namespace {
@@ -20,22 +22,6 @@ namespace {
 using Json = nlohmann::json;
 constexpr std::size_t kColours = 8;  // --s0 … --s7 in report_page.css
 constexpr const char* kDashes[] = {"", "7 4", "2 4", "10 3 2 3"};
-
-// Text as HTML content or as a quoted attribute.
-std::string escape(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      case '\'': result += "&#39;"; break;
-      default: result += c;
-    }
-  }
-  return result;
-}
 
 // JSON inside a <script> element: '<' stands only in strings there, and must not begin "</script" or "<!--".
 std::string script_json(const Json& json) {
@@ -521,6 +507,7 @@ std::string render_report(const ReportData& data) {
       {"finding", escape(finding_text(groups))},
       {"result", result_table(groups)},
       {"uncertainty", uncertainty_section(groups)},
+      {"lineage", lineage_section(data)},
       {"refused", refused_section(data)},
       {"runs", runs_section(data)},
       {"footer", escape(footer_text(data))},

@@ -15,11 +15,20 @@
 
 namespace parley {
 
+// One stop of a travelling model.
+struct ReportVisit {
+  std::int64_t model = 0;
+  std::int64_t node = 0;
+  double end = 0.0;            // simulated seconds
+  std::optional<double> gain;  // in accuracy at that node; none when the visit was lost or refused
+};
+
 // One line of metrics.jsonl.
 struct ReportRound {
   std::int64_t round = 0;
   std::map<std::string, double> values;  // every number of the line but the round; what was not measured is absent
   std::vector<std::string> refused;      // clients whose update was refused
+  std::vector<ReportVisit> visits;       // in the order in which they ended
 };
 
 // One run folder. Everything but the name may be missing from it.

@@ -90,6 +90,23 @@ void read_run_file(const fs::path& path, ReportRun& run) {
   file.get(machine, "threads", run.threads);
 }
 
+// What is not a visit is left out, as other numbers are that the report does not know.
+void read_visits(const Json& json, ReportRound& round) {
+  const auto whole = [](const Json& visit, const char* key) {
+    return visit.contains(key) && visit[key].is_number_unsigned();
+  };
+  const auto real = [](const Json& visit, const char* key) { return visit.contains(key) && visit[key].is_number(); };
+  for (const auto& visit : json) {
+    if (!visit.is_object() || !whole(visit, "model") || !whole(visit, "node") || !real(visit, "end")) continue;
+    auto& read = round.visits.emplace_back(ReportVisit{.model = visit["model"].get<std::int64_t>(),
+                                                       .node = visit["node"].get<std::int64_t>(),
+                                                       .end = visit["end"].get<double>()});
+    if (real(visit, "before") && real(visit, "after")) {
+      read.gain = visit["after"].get<double>() - visit["before"].get<double>();
+    }
+  }
+}
+
 // One line, or why not.
 std::string parse_round(std::string_view line, ReportRound& round) {
   const Json json = parse(line);
@@ -105,6 +122,7 @@ std::string parse_round(std::string_view line, ReportRound& round) {
       round.refused.push_back(name.is_string() ? name.get<std::string>() : name.dump());
     }
   }
+  if (const auto visits = json.find("visits"); visits != json.end() && visits->is_array()) read_visits(*visits, round);
   return "";
 }
 

@@ -53,6 +53,22 @@ class ReportTest : public ::testing::Test {
   fs::path root_;
 };
 
+TEST_F(ReportTest, DrawsWhereTravellingModelsWent) {
+  write_run("fedavg", "fedavg", 1, 0.9);
+  EXPECT_EQ(render_report(read()).find("Lineage"), std::string::npos);
+  write_run("mm", "mm <4>", 1, 0.9);
+  write("mm/metrics.jsonl",
+        R"({"round":1,"visits":[{"model":0,"node":7,"start":0.0,"end":1.5,"before":0.25,"after":0.75},)"
+        R"({"model":1,"node":3,"end":2.0,"fate":"lost"},{"model":"?"}]})"
+        "\n");
+  const std::string page = render_report(read());
+  EXPECT_NE(page.find("mm &lt;4&gt; <span class=\"mono\">mm</span>"), std::string::npos);
+  EXPECT_NE(page.find("model 0 at node 7, 1.50 s: +50.0 points"), std::string::npos);
+  EXPECT_NE(page.find("<th scope=\"row\">model 0</th><td>1</td><td>1</td><td>0</td><td>+50.00</td>"),
+            std::string::npos);
+  EXPECT_NE(page.find("<th scope=\"row\">model 1</th><td>0</td><td>0</td><td>1</td><td>–</td>"), std::string::npos);
+}
+
 // The JSON that the page's script reads.
 Json drawn(const std::string& page) {
   const std::string open = "id=\"data\">";

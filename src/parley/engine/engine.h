@@ -1,0 +1,58 @@
+// What drives a run from round to round: a server with its clients (engine/federation), or peers (engine/peer).
+//
+// Order:    construct -> [the state restored, then restore()] -> round()* with evaluate() and measure() wherever
+// wanted. Failure:  round() throws RunError when the run cannot go on; state() is then that of the round before.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parley/model/evaluation.h"
+#include "parley/store/client_store.h"
+#include "parley/store/run_folder.h"
+#include "parley/update/state.h"
+
+namespace parley {
+
+struct RoundReport {
+  std::size_t round = 0;
+  std::size_t clients = 0;   // accepted
+  std::size_t examples = 0;  // gradient evaluations
+  std::size_t steps = 0;
+  double train_loss = 0.0;  // mean over examples, along the clients' paths
+  std::size_t bytes_up = 0;
+  std::size_t bytes_down = 0;
+  std::vector<std::string> refused;  // "client 7: diverged: …"
+  std::map<std::string, double> extra;
+  Json visits = nullptr;  // where travelling models went; null when there are none
+};
+
+// Called after each client: (finished so far, of how many).
+using RoundProgress = std::function<void(std::size_t, std::size_t)>;
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // What model.safetensors holds after the last round.
+  virtual State& state() = 0;
+  virtual RoundReport round(std::size_t number, const RoundProgress& done) = 0;
+  // What the run predicts with, on all rows of a data set.
+  virtual Evaluation evaluate(const Dataset& data) = 0;
+  // What else is measured whenever the test set is; for metrics.jsonl.
+  virtual std::map<std::string, double> measure(std::size_t round) = 0;
+
+  // What a checkpoint holds beside the state and the clients' records.
+  virtual Json progress() const { return nullptr; }
+  // Goes on from a checkpoint whose state and clients' records are back in place.
+  virtual void restore(const Json& /*progress*/) {}
+};
+
+struct Experiment;
+// The experiment and the store must outlive the engine.
+using MakeEngine = std::function<std::unique_ptr<Engine>(const Experiment&, ClientStore&, std::size_t threads)>;
+
+}  // namespace parley

@@ -1,0 +1,105 @@
+#include "parley/engine/peer/network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+std::vector<Option> Network::declared() {
+  const Range share{.low = 0.0, .high = 1.0, .high_excluded = true};
+  return {
+      {"visits", std::int64_t{0}, "visits to nodes a round; 0 means one for each model", at_least(0)},
+      {"test_share", 0.1, "part of a node's data kept to test visitors on; 0 tests on what they train on", share},
+      {"step_seconds", 0.01, "simulated seconds of a training step at a node of ordinary speed", above(0.0)},
+      {"speed_spread", 0.0, "standard deviation of the logarithm of the nodes' speeds", at_least(0.0)},
+      {"delay", 0.05, "simulated seconds before the first byte arrives", at_least(0.0)},
+      {"bandwidth", 1e6, "bytes a simulated second over an ordinary link", above(0.0)},
+      {"link_spread", 0.0, "standard deviation of the logarithm of the links' bandwidths", at_least(0.0)},
+      {"failures", 0.0, "share of the nodes that die", share},
+      {"arrivals", 0.0, "share of the nodes that join late", share},
+      {"horizon", 100.0, "simulated seconds within which nodes die or join", above(0.0)},
+  };
+}
+
+Network::Network(const Options& peer, const Options& graph, const GraphRegistry& kinds, const Partition& partition,
+                 std::uint64_t seed)
+    : step_seconds_(peer.real("step_seconds")),
+      delay_(peer.real("delay")),
+      bandwidth_(peer.real("bandwidth")),
+      link_spread_(peer.real("link_spread")),
+      seed_(seed) {
+  const std::size_t clients = partition.clients.size();
+  Stream stream(seed, "graph");
+  graph_ = kinds.at(graph.text("kind")).make(graph, clients, stream);
+  for (std::size_t client = 0; client < clients; ++client) {
+    if (!partition.clients[client].empty()) nodes_.push_back(client);
+    std::erase_if(graph_[client], [&](std::size_t other) { return partition.clients[other].empty(); });
+  }
+  if (const std::size_t lost = find_cut_off(graph_, nodes_); lost != nodes_.front()) {
+    fail(
+        "graph.kind = \"{}\": no path leads from client {} to client {}{}; add links, or use \"complete\"",
+        graph.text("kind"), nodes_.front(), lost,
+        nodes_.size() < clients ? fmt::format(" ({} clients without data take no part)", clients - nodes_.size()) : "");
+  }
+  Stream speeds(seed, "speed");
+  for (std::size_t client = 0; client < clients; ++client) {
+    speed_.push_back(std::exp(peer.real("speed_spread") * speeds.normal()));
+  }
+  draw_lifetimes(peer, seed);
+}
+
+// Those who join late come from the other end of the order than those who die: a network may lose some nodes and gain
+// others, and only when the shares overlap does a node do both.
+void Network::draw_lifetimes(const Options& peer, std::uint64_t seed) {
+  joins_.assign(speed_.size(), 0.0);
+  dies_.assign(speed_.size(), kForever);
+  std::vector<std::size_t> order = nodes_;
+  Stream stream(seed, "lifetimes");
+  stream.shuffle(std::span(order));
+  const auto count = [&](const char* key) {
+    return static_cast<std::size_t>(std::round(peer.real(key) * static_cast<double>(order.size())));
+  };
+  const double horizon = peer.real("horizon");
+  const std::size_t late = std::min(count("arrivals"), order.size() - 1);
+  for (std::size_t i = 0; i < late; ++i) joins_[order[order.size() - 1 - i]] = stream.uniform(0.0, horizon);
+  for (std::size_t i = 0; i < count("failures"); ++i) dies_[order[i]] = stream.uniform(joins_[order[i]], horizon);
+}
+
+std::vector<std::size_t> Network::neighbours(std::size_t node, double time) const {
+  std::vector<std::size_t> result;
+  std::ranges::copy_if(graph_[node], std::back_inserter(result), [&](std::size_t other) { return alive(other, time); });
+  return result;
+}
+
+std::vector<std::size_t> Network::living(double time) const {
+  std::vector<std::size_t> result;
+  std::ranges::copy_if(nodes_, std::back_inserter(result), [&](std::size_t node) { return alive(node, time); });
+  return result;
+}
+
+double Network::next_presence(double time) const {
+  double first = kForever;
+  for (const std::size_t node : nodes_) {
+    if (dies_[node] > time) first = std::min(first, std::max(time, joins_[node]));
+  }
+  return first;
+}
+
+double Network::training_seconds(std::size_t node, std::size_t steps) const {
+  return static_cast<double>(steps) * step_seconds_ / speed_[node];
+}
+
+double Network::transfer_seconds(std::size_t from, std::size_t to, std::size_t bytes) const {
+  Stream link(seed_, "link", std::min(from, to), std::max(from, to));
+  return delay_ + static_cast<double>(bytes) / (bandwidth_ * std::exp(link_spread_ * link.normal()));
+}
+
+}  // namespace parley

@@ -1,0 +1,248 @@
+#include "parley/engine/peer/walk.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+namespace {
+
+std::string channel_of(std::size_t model) {
+  return model == 0 ? "theta" : fmt::format("model{}", model);
+}
+
+// Times in the lineage, to the microsecond.
+double shown(double value) {
+  return std::round(value * 1e6) / 1e6;
+}
+
+}  // namespace
+
+Walk::Walk(const Experiment& experiment, ClientStore& store, std::size_t threads)
+    : experiment_(experiment),
+      network_(*experiment.network),
+      store_(store),
+      options_(experiment.settings.method),
+      nodes_(experiment),
+      free_(experiment.clients(), 0.0),
+      workers_(experiment, threads) {
+  const auto seed = static_cast<std::uint64_t>(experiment.settings.run.integer("seed"));
+  const auto visits = static_cast<std::size_t>(experiment.settings.peer.integer("visits"));
+  visits_a_round_ = visits > 0 ? visits : options_.models;
+  for (std::size_t node = 0; node < experiment.clients(); ++node) {
+    says_present_.push_back(presence(nodes_.train(node), options_.flip, Stream(seed, "presence", 0, node)));
+  }
+  std::vector<std::size_t> hosts = network_.living(0.0);
+  Stream(seed, "hosts").shuffle(std::span(hosts));
+  for (std::size_t k = 0; k < options_.models; ++k) {
+    const std::size_t host = hosts[k % hosts.size()];
+    travellers_.push_back(new_traveller(k, host));
+    state_.add(channel_of(k), experiment.layout, k == 0, Flat(experiment.layout->size()));
+    std::ranges::copy(members()[k], state_.at(channel_of(k)).begin());
+    events_.plan(0.0, host, PeerEvent::Kind::arrive, k);
+  }
+  visits_.resize(options_.models);
+}
+
+// The first is what a server would start from; the others have streams, and where they are drawn weights, of their own.
+Traveller Walk::new_traveller(std::size_t number, std::size_t host) const {
+  const auto seed = static_cast<std::uint64_t>(experiment_.settings.run.integer("seed"));
+  Traveller traveller{.seed = number == 0 ? seed : Stream(seed, "model", 0, number).bits(),
+                      .host = host,
+                      .sender = host,
+                      .buffer_size = options_.buffer,
+                      .belief = std::vector<double>(experiment_.federated.data.train->classes),
+                      .seen = std::vector<std::size_t>(experiment_.clients())};
+  Flat weights = experiment_.initial;
+  if (number > 0 && experiment_.settings.model.text("init").empty() && !experiment_.new_model()->pretrained()) {
+    Stream stream(traveller.seed, "initial weights");
+    initialise(*experiment_.layout, weights, stream);
+  }
+  traveller.state.add("theta", experiment_.layout, true, std::move(weights));
+  experiment_.method->start(traveller.state);
+  for (const auto& slot : experiment_.server_step->slots()) {
+    traveller.state.add(slot.name, experiment_.layout, false, Flat(experiment_.layout->size(), slot.initial));
+  }
+  return traveller;
+}
+
+std::vector<std::span<const float>> Walk::members() const {
+  std::vector<std::span<const float>> result;
+  for (const auto& traveller : travellers_) result.push_back(traveller.state.at("theta"));
+  return result;
+}
+
+RoundReport Walk::round(std::size_t number, const RoundProgress& done) {
+  RoundReport report{.round = number, .visits = Json::array()};
+  report.extra = {{"transmissions", 0.0}, {"epochs", 0.0}, {"lost_visits", 0.0}};
+  const double began = events_.now();
+  for (std::size_t finished = 0; finished < visits_a_round_;) {
+    const PeerEvent event = events_.next();
+    switch (event.kind) {
+      case PeerEvent::Kind::arrive: arrive(event, report); break;
+      case PeerEvent::Kind::lose: lose(event.subject, event.node, report); break;
+      default:
+        leave(event, report);
+        ++finished;
+        if (done) done(finished, visits_a_round_);
+    }
+  }
+  finish(report, began);
+  return report;
+}
+
+void Walk::arrive(const PeerEvent& event, RoundReport& report) {
+  if (!network_.alive(event.node, event.time)) return lose(event.subject, event.node, report);
+  const double start = std::max(event.time, free_[event.node]);
+  const double end = start + network_.training_seconds(event.node, nodes_.steps(event.node));
+  if (network_.dies(event.node) <= end) {
+    events_.plan(network_.dies(event.node), event.node, PeerEvent::Kind::lose, event.subject);
+    return;
+  }
+  free_[event.node] = end;
+  visits_[event.subject] = {.begun = true, .start = start};
+  events_.plan(end, event.node, PeerEvent::Kind::leave, event.subject);
+}
+
+void Walk::lose(std::size_t model, std::size_t node, RoundReport& report) {
+  const double now = events_.now();
+  Traveller& traveller = travellers_[model];
+  ++report.extra["lost_visits"];
+  report.visits.push_back({{"model", model}, {"node", node}, {"end", shown(now)}, {"fate", "lost"}});
+  if (network_.alive(traveller.sender, now)) return move_on(model, traveller.sender, report);
+  // The sender has died too. Whoever is there takes over, as from a tracker (§6.1.1) that knows the last copy.
+  const double when = network_.next_presence(now);
+  if (!std::isfinite(when)) {
+    fail<RunError>("after {:.3f} simulated seconds all nodes have died; lower peer.failures or raise peer.horizon",
+                   now);
+  }
+  const auto living = network_.living(when);
+  traveller.host = traveller.sender = living[Stream(traveller.seed, "rescue", traveller.moves++).below(living.size())];
+  events_.plan(when, traveller.host, PeerEvent::Kind::arrive, model);
+}
+
+void Walk::move_on(std::size_t model, std::size_t keeper, RoundReport& report) {
+  Traveller& traveller = travellers_[model];
+  traveller.sender = traveller.host = keeper;
+  ++traveller.moves;
+  const auto neighbours = network_.neighbours(keeper, events_.now());
+  // With nobody to go to it trains where it is, until somebody joins.
+  if (neighbours.empty()) return events_.plan(events_.now(), keeper, PeerEvent::Kind::arrive, model);
+  const std::size_t next = traveller.choose(neighbours, options_, says_present_);
+  if (options_.route == Route::benefit) {  // the belief to each candidate, a number back
+    report.bytes_up += std::min(neighbours.size(), options_.candidates) * (traveller.belief.size() + 1) * sizeof(float);
+  }
+  traveller.host = next;
+  ++report.extra["transmissions"];
+  report.bytes_up += traveller.bytes();
+  events_.plan(events_.now() + network_.transfer_seconds(keeper, next, traveller.bytes()), next,
+               PeerEvent::Kind::arrive, model);
+}
+
+void Walk::leave(const PeerEvent& event, RoundReport& report) {
+  train_begun();
+  Visit visit = std::move(visits_[event.subject]);
+  visits_[event.subject] = {};
+  Traveller& traveller = travellers_[event.subject];
+  Json line = {
+      {"model", event.subject}, {"node", event.node}, {"start", shown(visit.start)}, {"end", shown(event.time)}};
+  if (visit.refusal.empty()) {
+    ++report.clients;
+    report.extra["epochs"] += static_cast<double>(nodes_.local().epochs);
+    report.train_loss += visit.update.training.loss_sum;
+    report.examples += visit.update.training.examples;
+    report.steps += visit.update.training.steps;
+    line.update({{"before", visit.before.accuracy}, {"after", visit.after.accuracy}});
+    traveller.absorb(visit.before, visit.after, std::move(visit.update), options_);
+    if (traveller.full()) traveller.empty_buffer(experiment_);
+  } else {
+    report.refused.push_back(fmt::format("model {} at client {}: {}", event.subject, event.node, visit.refusal));
+    line["fate"] = "refused";
+  }
+  report.visits.push_back(std::move(line));
+  move_on(event.subject, event.node, report);
+}
+
+void Walk::train_begun() {
+  std::vector<std::size_t> waiting;
+  for (std::size_t model = 0; model < visits_.size(); ++model) {
+    if (visits_[model].begun && !visits_[model].trained) waiting.push_back(model);
+  }
+  workers_.run(waiting.size(), [&](PeerWorker& worker, std::size_t index) { train(worker, waiting[index]); });
+}
+
+void Walk::train(PeerWorker& worker, std::size_t model) {
+  const Traveller& traveller = travellers_[model];
+  Visit& visit = visits_[model];
+  Model& network = worker.model(traveller.buffer_size);
+  const View test = nodes_.test(traveller.host);
+  try {
+    std::ranges::copy(traveller.state.at("theta"), network.parameters().begin());
+    visit.before = test_classes(network, test, worker.evaluation);
+    visit.update = train_at({traveller.round, traveller.host, traveller.seed, traveller.state, network}, experiment_,
+                            nodes_, worker.trainer, store_);
+    visit.after = test_classes(network, test, worker.evaluation);
+  } catch (const RefusedUpdate& refused) {
+    visit.refusal = refused.what();
+  }
+  visit.trained = true;
+}
+
+void Walk::finish(RoundReport& report, double began) {
+  if (report.clients == 0) {
+    fail<RunError>("round {}: none of the {} visits was accepted; {}", report.round, visits_a_round_,
+                   fmt::join(report.refused, "; "));
+  }
+  report.train_loss /= static_cast<double>(report.examples);
+  report.extra["simulated_seconds"] = events_.now() - began;
+  double buffers = 0.0, beliefs = 0.0;
+  for (std::size_t k = 0; k < travellers_.size(); ++k) {
+    const Traveller& traveller = travellers_[k];
+    std::ranges::copy(traveller.state.at("theta"), state_.at(channel_of(k)).begin());
+    store_.stage(k, traveller.record());
+    buffers += static_cast<double>(traveller.buffer_size);
+    for (const double p : traveller.belief) beliefs += p / static_cast<double>(traveller.belief.size());
+  }
+  report.extra["buffer"] = buffers / static_cast<double>(travellers_.size());
+  report.extra["belief"] = beliefs / static_cast<double>(travellers_.size());
+}
+
+Evaluation Walk::evaluate(const Dataset& data) {
+  return workers_.evaluate(members(), data);
+}
+
+std::map<std::string, double> Walk::measure(std::size_t) {
+  if (travellers_.size() == 1) return {};
+  double sum = 0.0;
+  for (const auto& member : members()) {
+    sum += workers_.evaluate({member}, *experiment_.federated.data.test).accuracy();
+  }
+  return {{"single_accuracy", sum / static_cast<double>(travellers_.size())}};
+}
+
+Json Walk::progress() const {
+  Json travellers = Json::array(), begun = Json::array();
+  for (const auto& traveller : travellers_) travellers.push_back(traveller.progress());
+  for (const auto& visit : visits_) begun.push_back(visit.begun ? Json(visit.start) : Json());
+  return {{"events", events_.progress()}, {"free", free_}, {"begun", begun}, {"travellers", travellers}};
+}
+
+// Visits that had begun are trained again: they depend on what is restored alone.
+void Walk::restore(const Json& progress) {
+  try {
+    events_.restore(progress.at("events"));
+    progress.at("free").get_to(free_);
+    for (std::size_t k = 0; k < travellers_.size(); ++k) {
+      travellers_[k].restore(store_.load(k).value(), progress.at("travellers").at(k), experiment_.method->schema());
+      const Json& start = progress.at("begun").at(k);
+      visits_[k] = start.is_null() ? Visit{} : Visit{.begun = true, .start = start.get<double>()};
+    }
+  } catch (const std::exception& error) {
+    fail("the checkpoint does not hold what these models carried ({}); run again without --resume", error.what());
+  }
+}
+
+}  // namespace parley

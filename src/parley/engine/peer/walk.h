@@ -1,0 +1,72 @@
+// Models that walk: each trains at a node, and moves on to a neighbour, in simulated time (thesis ch. 6).
+//
+// A round is a number of visits (peer.visits), whichever models made them; there is no barrier. A node trains one
+// visitor at a time, in the order of arrival. A node that dies loses the visit, not the model: its sender keeps a copy
+// until the model has left again, and sends that elsewhere.
+//
+// Training that has begun depends on nothing that happens meanwhile. So when the first of such visits ends, all of them
+// are trained at once, on all threads; the results are used in the order of simulated time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parley/engine/engine.h"
+#include "parley/engine/peer/events.h"
+#include "parley/engine/peer/nodes.h"
+#include "parley/engine/peer/traveller.h"
+
+namespace parley {
+
+class Walk final : public Engine {
+ public:
+  // The experiment and the store must outlive the walk. REQUIRES experiment.network.
+  Walk(const Experiment& experiment, ClientStore& store, std::size_t threads);
+
+  State& state() override { return state_; }
+  RoundReport round(std::size_t number, const RoundProgress& done) override;
+  // The models' mean output.
+  Evaluation evaluate(const Dataset& data) override;
+  // single_accuracy: the mean over the models of each one's own, when there are several.
+  std::map<std::string, double> measure(std::size_t round) override;
+  Json progress() const override;
+  void restore(const Json& progress) override;
+
+ private:
+  struct Visit {
+    bool begun = false, trained = false;
+    double start = 0.0;
+    Update update;
+    std::string refusal;  // empty when the update was accepted
+    NodeTest before, after;
+  };
+
+  Traveller new_traveller(std::size_t number, std::size_t host) const;
+  std::vector<std::span<const float>> members() const;
+
+  void arrive(const PeerEvent& event, RoundReport& report);
+  void leave(const PeerEvent& event, RoundReport& report);
+  void lose(std::size_t model, std::size_t node, RoundReport& report);
+  // From `keeper`, which has the model, to a neighbour.
+  void move_on(std::size_t model, std::size_t keeper, RoundReport& report);
+  void train_begun();
+  void train(PeerWorker& worker, std::size_t model);
+  void finish(RoundReport& report, double began);
+
+  const Experiment& experiment_;
+  const Network& network_;
+  ClientStore& store_;
+  WalkOptions options_;
+  NodeData nodes_;
+  std::size_t visits_a_round_;
+  std::vector<std::vector<bool>> says_present_;  // by node
+  std::vector<Traveller> travellers_;
+  std::vector<Visit> visits_;  // by traveller
+  std::vector<double> free_;   // by node: when it has trained whoever came so far
+  EventQueue events_;
+  PeerWorkers workers_;
+  State state_;
+};
+
+}  // namespace parley
