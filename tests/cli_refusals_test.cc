@@ -113,7 +113,7 @@ std::vector<Case> config_cases() {
       {"UnknownServerStep", "", {"server.step=yogy"}, {"server.step", "did you mean 'yogi'?"}},
       {"UnknownStage", "", {"stages.use=[\"clipp\"]"}, {"stages.use", "did you mean 'clip'?"}},
       {"UnknownActivation", "", {"model.activation=rellu"}, {"model.activation", "did you mean 'relu'?"}},
-      {"ANameOfTwoLines", "", {"method.name=\"fed\\navg\""}, {"method.name", "known: fedavg"}},
+      {"ANameOfTwoLines", "", {"method.name=\"fed\\navg\""}, {"method.name", "did you mean 'fedavg'", "known: "}},
       {"TextForANumber", "", {"client.lr=fast"}, {"client.lr", "expected a number", "\"fast\""}},
       {"FractionForAWholeNumber", "", {"client.epochs=1.5"}, {"client.epochs", "a whole number", "1.5"}},
       {"NumberForAText", "", {"method.name=3"}, {"method.name", "expected a text"}},
