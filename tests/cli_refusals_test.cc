@@ -311,6 +311,13 @@ class RefusedResume : public Refused {
   }
 };
 
+TEST_F(Refused, WhatPeersDoNotHave) {
+  expect_refused({"bench", "e.toml", "--set", "method.name=mm"}, {"mm", "with a server"});
+  expect_refused({"run", "e.toml", "--set", "method.name=mm", "--set", "client.optimizer=adam", "--set",
+                  "client.state=worker", "--out", "new"},
+                 {"client.state", "afresh on every visit"});
+}
+
 TEST_F(Refused, EvaluateOfWhatIsNoRunOrWouldNeedTraining) {
   expect_refused({"evaluate", "nowhere"}, {"nowhere", "not a run's folder"});
   expect_refused({"evaluate", "earlier", "--set", "client.lr=1"}, {"client.lr=1", "only keys of [evaluate]"});

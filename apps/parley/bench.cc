@@ -65,6 +65,10 @@ void bench(const std::string& file, const std::vector<std::string>& assignments,
   for (const auto& assignment : assignments) config.set(assignment);
   const Settings settings = resolve(config, catalogue());
   DataCache cache;
+  if (settings.among_peers) {
+    fail("method.name = \"{}\": bench measures rounds with a server; choose fedavg or another such method",
+         settings.method.text("name"));
+  }
   const Experiment experiment = build(settings, catalogue(), cache);
   const auto rounds = static_cast<std::size_t>(settings.run.integer("rounds"));
   fmt::print("{}, {}, {}, batch {}; {} rounds after one to warm up\n\n", experiment.federated.data.train->name,
