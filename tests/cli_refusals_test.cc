@@ -124,6 +124,13 @@ std::vector<Case> config_cases() {
       {"NoRounds", "", {"run.rounds=0"}, {"run.rounds", ">= 1"}},
       {"MoreThanEveryone", "", {"server.participation=1.5"}, {"server.participation", "(0, 1]"}},
       {"NoClients", "", {"partition.clients=-1"}, {"partition.clients", "expected a whole number"}},
+      {"NegativePrior", "", {"method.name=fola", "method.lambda=-1"}, {"method.lambda", ">= 0", "-1"}},
+      {"NegativeFloor", "", {"method.name=fola", "method.gamma=-0.1"}, {"method.gamma", ">= 0", "-0.1"}},
+      {"NothingOfThePrecision", "", {"method.name=fola", "method.compress=0"}, {"method.compress", "(0, 1]"}},
+      {"MoreThanThePrecision", "", {"method.name=fola", "method.compress=1.5"}, {"method.compress", "(0, 1]", "1.5"}},
+      {"NoRidge", "", {"method.name=fola", "method.curvature=input", "method.ridge=0"}, {"method.ridge", "> 0"}},
+      {"NegativeCovariance", "", {"evaluate.posterior_scale=-1"}, {"evaluate.posterior_scale", ">= 0"}},
+      {"PosteriorOfNone", "", {"evaluate.posterior_samples=2"}, {"evaluate.posterior_samples", "fedavg", "fola"}},
       {"NotAnAssignment", "", {"nonsense"}, {"--set nonsense", "section.key=value"}},
   };
 }
