@@ -327,6 +327,9 @@ TEST_F(Refused, WhatPeersDoNotHave) {
 
 TEST_F(Refused, EvaluateOfWhatIsNoRunOrWouldNeedTraining) {
   expect_refused({"evaluate", "nowhere"}, {"nowhere", "not a run's folder"});
+  write_text(temp_ / "study" / "fedavg-s1" / "config.toml", "");
+  expect_refused({"evaluate", "study"}, {"study", "several runs", "study/fedavg-s1"});
+  fs::remove_all(temp_ / "study");
   expect_refused({"evaluate", "earlier", "--set", "client.lr=1"}, {"client.lr=1", "only keys of [evaluate]"});
 }
 

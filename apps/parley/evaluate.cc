@@ -1,4 +1,8 @@
 // parley evaluate: a finished run's model, evaluated in another way.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "commands.h"
 #include "parley/base/errors.h"
 #include "parley/engine/run.h"
@@ -10,6 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The folders of a comparison's or sweep's runs.
+std::vector<std::string> runs_in(const fs::path& folder) {
+  std::vector<std::string> runs;
+  if (!fs::is_directory(folder)) return runs;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (fs::exists(entry.path() / "config.toml")) runs.push_back(entry.path().string());
+  }
+  std::ranges::sort(runs);
+  return runs;
+}
+
 // The run's own settings with other keys of [evaluate].
 Settings settings_of(const fs::path& folder, const std::vector<std::string>& assignments) {
   for (const auto& assignment : assignments) {
@@ -17,6 +32,8 @@ Settings settings_of(const fs::path& folder, const std::vector<std::string>& ass
     fail("--set {}: the model has been trained; only keys of [evaluate] can change now", assignment);
   }
   if (!fs::exists(folder / "config.toml")) {
+    const auto runs = runs_in(folder);
+    if (!runs.empty()) fail("{}: a study of several runs; choose one of {}", folder.string(), fmt::join(runs, ", "));
     fail("{}: not a run's folder (config.toml is missing); expected one that parley run, compare or sweep filled",
          folder.string());
   }
