@@ -13,14 +13,10 @@
 #include "parley/engine/federation.h"
 #include "parley/engine/run.h"
 #include "parley/engine/study.h"
+#include "parley/engine/test_experiment.h"
 
 namespace parley {
 namespace {
-
-const Catalogue& catalogue() {
-  static const Catalogue instance;
-  return instance;
-}
 
 constexpr const char* kSmall = R"(
 [run]
@@ -46,14 +42,11 @@ participation = 0.7
 )";
 
 Settings settings(const std::vector<std::string>& assignments = {}) {
-  Config config = Config::parse(kSmall, "small.toml");
-  for (const auto& assignment : assignments) config.set(assignment);
-  return resolve(config, catalogue());
+  return settings_of(kSmall, assignments);
 }
 
 Experiment experiment(const std::vector<std::string>& assignments = {}) {
-  DataCache cache;
-  return build(settings(assignments), catalogue(), cache);
+  return experiment_of(kSmall, assignments);
 }
 
 std::string model_bytes(const std::filesystem::path& folder) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "parley/base/errors.h"
 #include "parley/base/pool.h"
@@ -168,17 +169,21 @@ MeanPrediction Federation::predict(const Dataset& data) {
   return mean;
 }
 
-MeanPrediction Federation::predict(const Dataset& data, std::size_t round, std::size_t samples,
-                                   const PosteriorDraw& how) {
-  MeanPrediction mean = nothing_predicted(data);
-  const WholeView whole(data);
+std::vector<MeanPrediction> Federation::predict(const std::vector<const Dataset*>& sets, std::size_t round,
+                                                std::size_t samples, const PosteriorDraw& how) {
+  std::vector<MeanPrediction> means;
+  std::deque<WholeView> views;  // stay where they are: a view points into its own
+  for (const Dataset* data : sets) {
+    means.push_back(nothing_predicted(*data));
+    views.emplace_back(*data);
+  }
   Flat theta(experiment_.layout->size());
   for (std::size_t sample = 0; sample < samples; ++sample) {
     Stream stream(seed_, "posterior", round, sample);
     experiment_.method->draw(state_, how, stream, theta);
-    add_network(theta, whole.view(), sample, mean);
+    for (std::size_t i = 0; i < sets.size(); ++i) add_network(theta, views[i].view(), sample, means[i]);
   }
-  return mean;
+  return means;
 }
 
 }  // namespace parley

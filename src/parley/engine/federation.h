@@ -36,9 +36,10 @@ class Federation final : public Engine {
   std::map<std::string, double> measure(std::size_t round) override;
   // What the state's model predicts for each of them.
   MeanPrediction predict(const Dataset& data);
-  // What `samples` networks drawn from the posterior predict together. The same networks whenever the round is the
-  // same, one stream each. REQUIRES a method that has a posterior.
-  MeanPrediction predict(const Dataset& data, std::size_t round, std::size_t samples, const PosteriorDraw& how);
+  // What `samples` networks drawn from the posterior predict together for each data set; each is drawn once. The same
+  // networks whenever the round is the same, one stream each. REQUIRES a method that has a posterior.
+  std::vector<MeanPrediction> predict(const std::vector<const Dataset*>& sets, std::size_t round, std::size_t samples,
+                                      const PosteriorDraw& how);
 
  private:
   struct Worker;

@@ -32,11 +32,11 @@ std::map<std::string, double> measure_uncertainty(const Experiment& experiment, 
   const auto samples = static_cast<std::size_t>(experiment.settings.evaluate.integer("posterior_samples"));
   if (samples == 0) return metrics;
   const PosteriorDraw how = posterior_draw(experiment);
-  const MeanPrediction mean = federation.predict(test, round, samples, how);
-  add_evaluation(metrics, evaluate(mean, WholeView(test).view()));
-  if (ood != nullptr) {
-    metrics["posterior_ood_auroc"] = auroc(doubts(federation.predict(*ood, round, samples, how)), doubts(mean));
-  }
+  std::vector<const Dataset*> sets{&test};
+  if (ood != nullptr) sets.push_back(ood);
+  const auto means = federation.predict(sets, round, samples, how);
+  add_evaluation(metrics, evaluate(means[0], WholeView(test).view()));
+  if (ood != nullptr) metrics["posterior_ood_auroc"] = auroc(doubts(means[1]), doubts(means[0]));
   return metrics;
 }
 

@@ -8,14 +8,10 @@
 #include "parley/base/errors.h"
 #include "parley/base/temp_folder.h"
 #include "parley/engine/run.h"
+#include "parley/engine/test_experiment.h"
 
 namespace parley {
 namespace {
-
-const Catalogue& catalogue() {
-  static const Catalogue instance;
-  return instance;
-}
 
 constexpr const char* kSmall = R"(
 [run]
@@ -42,10 +38,7 @@ prior_precision = 30
 )";
 
 Experiment experiment(const std::vector<std::string>& assignments = {}) {
-  Config config = Config::parse(kSmall, "small.toml");
-  for (const auto& assignment : assignments) config.set(assignment);
-  DataCache cache;
-  return build(resolve(config, catalogue()), catalogue(), cache);
+  return experiment_of(kSmall, assignments);
 }
 
 std::string refusal(const std::vector<std::string>& assignments,
@@ -118,7 +111,7 @@ TEST(Uncertainty, OfLogisticRegressionAgreesWithQuadrature) {
   const PosteriorDraw how{.examples = 30, .scale = 2.0, .prior_precision = 0.2};
   constexpr std::size_t kSamples = 4000;
   const Dataset& test = *trained.experiment.federated.data.test;
-  const auto point = trained.federation.predict(test), mean = trained.federation.predict(test, 2, kSamples, how);
+  const auto point = trained.federation.predict(test), mean = trained.federation.predict({&test}, 2, kSamples, how)[0];
   const auto& inputs = std::get<std::vector<float>>(test.values);
   double moved = 0.0;
   for (std::size_t i = 0; i < test.size(); ++i) {
@@ -159,7 +152,7 @@ TEST(Uncertainty, OfLinearRegressionHasTheMeanOfThePointAndTheVarianceOfTheInput
   constexpr std::size_t kDraws = 3000;
   std::vector<double> sum(test.size()), squares(test.size());
   for (std::size_t round = 1; round <= kDraws; ++round) {
-    const auto drawn = trained.federation.predict(test, round, 1, how);
+    const auto drawn = trained.federation.predict({&test}, round, 1, how)[0];
     for (std::size_t i = 0; i < test.size(); ++i) {
       const double distance = static_cast<double>(drawn.outputs()[i]) - static_cast<double>(point.outputs()[i]);
       sum[i] += distance;

@@ -13,13 +13,6 @@
 namespace parley {
 namespace {
 
-// Parallelism is over clients; and a product shared out over threads would round differently by
-// their number.
-void use_one_blas_thread() {
-  static const bool done = (openblas_set_num_threads(1), true);
-  static_cast<void>(done);
-}
-
 // C = op(A)·op(B), C is rows × columns, all row-major and dense.
 void multiply(CBLAS_TRANSPOSE op_a, CBLAS_TRANSPOSE op_b, std::size_t rows, std::size_t columns, std::size_t inner,
               const float* a, const float* b, float* c) {

@@ -10,15 +10,11 @@
 #include "parley/base/temp_folder.h"
 #include "parley/engine/peer/walk.h"
 #include "parley/engine/run.h"
+#include "parley/engine/test_experiment.h"
 #include "parley/tensor/safetensors.h"
 
 namespace parley {
 namespace {
-
-const Catalogue& catalogue() {
-  static const Catalogue instance;
-  return instance;
-}
 
 constexpr const char* kSmall = R"(
 [run]
@@ -42,10 +38,7 @@ name = "mm"
 )";
 
 Experiment experiment(const std::vector<std::string>& assignments) {
-  Config config = Config::parse(kSmall, "small.toml");
-  for (const auto& assignment : assignments) config.set(assignment);
-  DataCache cache;
-  return build(resolve(config, catalogue()), catalogue(), cache);
+  return experiment_of(kSmall, assignments);
 }
 
 std::string refusal(const std::vector<std::string>& assignments) {
