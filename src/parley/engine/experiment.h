@@ -49,6 +49,10 @@ struct Experiment {
   std::string partition_text;  // "dirichlet alpha=0.01, 10 clients"
 
   std::unique_ptr<Model> new_model() const { return make_model(settings.model, task); }
+  // A client's share in what is summed, as server.weighting says.
+  double weight_of(const View& data) const {
+    return settings.server.text("weighting") == "uniform" ? 1.0 : static_cast<double>(data.size());
+  }
   std::size_t clients() const { return federated.partition.clients.size(); }
   std::string describe_model() const;  // "mlp 784-500-300-10"
 };

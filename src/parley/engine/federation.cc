@@ -58,8 +58,7 @@ void Federation::train_client(Worker& worker, std::size_t round, std::size_t cli
                         .local = local_,
                         .store = store_};
   update.client = client;
-  update.weight =
-      experiment_.settings.server.text("weighting") == "uniform" ? 1.0 : static_cast<double>(task.data.size());
+  update.weight = experiment_.weight_of(task.data);
   experiment_.method->client(task, update);
   for (std::size_t i = 0; i < experiment_.stages.size(); ++i) {
     experiment_.stages[i]->forward(schema, task.broadcast, update, task.stream(fmt::format("stage {}", i)));

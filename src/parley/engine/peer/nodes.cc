@@ -38,8 +38,7 @@ Update train_at(const NodeTraining& what, const Experiment& experiment, const No
   Update update;
   update.shape(schema);
   update.client = what.node;
-  const bool uniform = experiment.settings.server.text("weighting") == "uniform";
-  update.weight = uniform ? 1.0 : static_cast<double>(task.data.size());
+  update.weight = experiment.weight_of(task.data);
   experiment.method->client(task, update);
   Sum::check(schema, update);
   return update;
