@@ -22,9 +22,12 @@ std::size_t chunks_of(std::size_t rows) {
 
 // What one thread owns: a model and everything that is reused from client to client.
 struct Federation::Worker {
-  std::unique_ptr<Model> model;
+  std::unique_ptr<Model> model;         // the shared one
+  std::unique_ptr<Model> client_model;  // what clients train, when it is another
   LocalTrainer trainer;
   EvaluationBuffer evaluation;
+
+  Model& trained() { return client_model ? *client_model : *model; }
 };
 
 Federation::Federation(const Experiment& experiment, ClientStore& store, std::size_t threads)
@@ -38,9 +41,9 @@ Federation::Federation(const Experiment& experiment, ClientStore& store, std::si
     state_.add(slot.name, experiment.layout, false, Flat(experiment.layout->size(), slot.initial));
   }
   do {
-    workers_.push_back(std::make_unique<Worker>(experiment.new_model(),
+    workers_.push_back(std::make_unique<Worker>(experiment.new_model(), experiment.method->client_model(),
                                                 LocalTrainer(experiment.make_optimizer(experiment.settings.client))));
-  } while (workers_.size() < threads && !workers_.front()->model->exclusive());
+  } while (workers_.size() < threads && !workers_.front()->trained().exclusive());
 }
 
 Federation::~Federation() = default;
@@ -53,7 +56,7 @@ void Federation::train_client(Worker& worker, std::size_t round, std::size_t cli
                         .seed = seed_,
                         .broadcast = Broadcast(state_),
                         .data = federated.partition.view(*federated.data.train, client),
-                        .model = *worker.model,
+                        .model = worker.trained(),
                         .trainer = worker.trainer,
                         .local = local_,
                         .store = store_};

@@ -97,6 +97,15 @@ class Method {
   virtual void client(const ClientTask& task, Update& update) const = 0;
   virtual void server(ServerTask& task) const = 0;
 
+  // The model that clients train when it is not the shared one, one for each worker; null: the shared one.
+  virtual std::unique_ptr<Model> client_model() const { return nullptr; }
+  // Puts the shared model into task.model as this client would use it, with whatever parts it keeps to itself.
+  virtual void load_shared(const ClientTask& task) const { task.load(); }
+  // After client(), with the task it had: the client's own model, as networks that are asked one by one and averaged.
+  // By default one, which is what training left in task.model.
+  virtual std::size_t own_networks() const { return 1; }
+  virtual void load_own(const ClientTask& /*task*/, std::size_t /*network*/) const {}
+
   // Whether the state holds, with the method's options, a distribution over weights that networks can be drawn from.
   virtual bool has_posterior() const { return false; }
   // Writes one network to `theta`, of the layout's size: what is trained is drawn, the rest is the state's. All

@@ -22,6 +22,10 @@ class Wrapper : public Method {
   void start(State& state) const override { method_->start(state); }
   void server(ServerTask& task) const override { method_->server(task); }
   std::vector<std::size_t> cohort(const CohortTask& task) const override { return method_->cohort(task); }
+  std::unique_ptr<Model> client_model() const override { return method_->client_model(); }
+  void load_shared(const ClientTask& task) const override { method_->load_shared(task); }
+  std::size_t own_networks() const override { return method_->own_networks(); }
+  void load_own(const ClientTask& task, std::size_t network) const override { method_->load_own(task, network); }
   bool has_posterior() const override { return method_->has_posterior(); }
   void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
     method_->draw(state, how, stream, theta);
