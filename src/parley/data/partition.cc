@@ -104,6 +104,8 @@ std::vector<Option> common_partition_options() {
   return {
       {"kind", std::string("iid"), "how rows are dealt to clients; `parley list partitions` shows the kinds"},
       {"clients", std::int64_t{0}, "number of clients; 0: every user of by_user, otherwise 10", between(0, 1e7)},
+      {"holdout", 0.0, "part of each client's rows that it keeps as test data of its own and does not train on",
+       between(0, 0.9)},
       {"seed", std::int64_t{-1}, "seed of the deal; -1 = run.seed", at_least(-1)},
   };
 }

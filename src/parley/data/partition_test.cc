@@ -8,6 +8,7 @@
 #include <set>
 
 #include "parley/data/test_folder.h"
+#include "parley/data/test_share.h"
 
 namespace parley {
 namespace {
@@ -309,6 +310,57 @@ TEST(Partition, NoKindRepeatsACommonOption) {
       for (const auto& common : common_partition_options()) EXPECT_NE(option.key, common.key) << entry.about.name;
     }
   }
+}
+
+TEST(OwnTest, HoldingOutSplitsEveryClientsRowsAndLosesNone) {
+  const Dataset data = balanced(90, 3);
+  Partition partition = deal(data, options_for("permuted", 8));
+  const Partition before = partition;
+  Stream stream(1, "own test data");
+  const Partition own = hold_out(partition, 0.25, stream);
+  EXPECT_EQ(own.permutations, before.permutations);
+  for (std::size_t k = 0; k < 8; ++k) {
+    std::vector<std::uint32_t> all = partition.clients[k];
+    all.insert(all.end(), own.clients[k].begin(), own.clients[k].end());
+    std::ranges::sort(all);
+    EXPECT_EQ(all, before.clients[k]);
+    EXPECT_EQ(own.clients[k].size(), 3u);  // of 11 or 12
+  }
+}
+
+TEST(OwnTest, AClientOfOneRowKeepsItAndOneOfTwoHasOneOfEach) {
+  Partition partition{.clients = {{4}, {1, 2}, {}}, .permutations = {}};
+  Stream stream(1, "own test data");
+  const Partition own = hold_out(partition, 0.1, stream);
+  EXPECT_EQ(partition.clients[0].size(), 1u);
+  EXPECT_TRUE(own.clients[0].empty());
+  EXPECT_EQ(partition.clients[1].size(), 1u);
+  EXPECT_EQ(own.clients[1].size(), 1u);
+  EXPECT_TRUE(own.clients[2].empty());
+}
+
+TEST(OwnTest, ByUserAClientIsTestedOnItsUsersAlone) {
+  const Dataset data = balanced(12, 3);                                          // users 0…3
+  const Partition partition{.clients = {{0, 3}, {6}, {9}}, .permutations = {}};  // users 0 and 1, 2, 3
+  const Partition own = deal_test_by_user(data, data, partition);
+  EXPECT_EQ(own.clients[0], (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(own.clients[1], (std::vector<std::uint32_t>{6, 7, 8}));
+  Dataset strangers = data;
+  for (auto& user : strangers.users) user += 100;
+  expect_refusal([&] { deal_test_by_user(data, strangers, partition); }, {"evaluate.clients", "partition.holdout"});
+}
+
+TEST(OwnTest, DealtAlikeEveryTestRowOfAHeldClassGoesToWhoTrainsOnIt) {
+  const Dataset train = balanced(90, 3), test = balanced(30, 3);
+  Partition partition{.clients = std::vector<std::vector<std::uint32_t>>(2), .permutations = {}};
+  for (std::uint32_t row = 0; row < 90; ++row) {
+    if (row % 3 == 0) partition.clients[row < 60].push_back(row);  // class 0: a third to client 0
+    if (row % 3 == 1) partition.clients[0].push_back(row);         // class 1: all to client 0, class 2: to nobody
+  }
+  Stream stream(1, "own test data");
+  const auto counts = label_histogram(test, deal_test_alike(train, test, partition, stream));
+  EXPECT_EQ(counts[0], (std::vector<std::size_t>{3, 10, 0}));
+  EXPECT_EQ(counts[1], (std::vector<std::size_t>{7, 0, 0}));
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ class Engine {
   virtual Evaluation evaluate(const Dataset& data) = 0;
   // What else is measured whenever the test set is; for metrics.jsonl.
   virtual std::map<std::string, double> measure(std::size_t round) = 0;
+  // What the last measure() found for each client, one object each; null when it does not ask them.
+  virtual Json client_table() const { return nullptr; }
 
   // What a checkpoint holds beside the state and the clients' records.
   virtual Json progress() const { return nullptr; }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/data/test_share.h"
 #include "parley/engine/federation.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/tensor/safetensors.h"
@@ -39,6 +40,23 @@ Flat initial_weights(Model& model, const Settings& settings) {
     initialise(layout, weights, stream);
   }
   return weights;
+}
+
+// Gives every client test data of its own, where that is asked for.
+void deal_own_test(Federated& federated, const Settings& settings, std::uint64_t seed) {
+  const double part = settings.partition.real("holdout");
+  Stream stream(seed, "own test data");
+  if (part > 0.0) {
+    federated.own_test = hold_out(federated.partition, part, stream);
+    federated.own_test_data = federated.data.train;
+    return;
+  }
+  if (!settings.evaluate.flag("clients")) return;
+  const auto& [train, test] = federated.data;
+  const bool by_user = settings.partition.text("kind") == "by_user";
+  federated.own_test = by_user ? deal_test_by_user(*train, *test, federated.partition)
+                               : deal_test_alike(*train, *test, federated.partition, stream);
+  federated.own_test_data = test;
 }
 
 // "dirichlet alpha=0.01, 10 clients": the kind, its first option, and what differs from the defaults.
@@ -120,6 +138,9 @@ void refuse_for_peers(const Settings& settings) {
   if (!settings.evaluate.text("ood").empty()) {
     fail("evaluate.ood = \"{}\": not measured for the models of {}; set \"\"", settings.evaluate.text("ood"), name);
   }
+  if (settings.evaluate.flag("clients")) {
+    fail("evaluate.clients = true: the models of {} belong to no client; set false", name);
+  }
 }
 
 void choose_engine(Experiment& experiment, const Catalogue& catalogue) {
@@ -156,6 +177,7 @@ Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& 
   Stream stream(seed, "partition");
   const auto& entry = catalogue.partitions.at(settings.partition.text("kind"));
   federated.partition = entry.make(*federated.data.train, settings.partition, stream);
+  deal_own_test(federated, settings, seed);
   const auto& clients = federated.partition.clients;
   if (std::ranges::all_of(clients, [](const auto& rows) { return rows.empty(); })) {
     fail("partition.kind = \"{}\": no client has any data", entry.about.name);

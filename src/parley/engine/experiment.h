@@ -29,6 +29,11 @@ class DataCache {
 struct Federated {
   TrainTest data;
   Partition partition;
+  // Each client's own test data: rows of `own_test_data`, which is the training set when a part of it is held out.
+  Partition own_test = {};
+  std::shared_ptr<const Dataset> own_test_data = {};
+
+  View own_test_view(std::size_t client) const { return own_test.view(*own_test_data, client); }
 };
 Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <numeric>
 
 #include "parley/base/errors.h"
 #include "parley/base/pool.h"
@@ -13,6 +14,33 @@
 
 namespace parley {
 namespace {
+
+// Adds what the model predicts for all rows of the view.
+void add_view(Model& model, const View& view, std::size_t network, EvaluationBuffer& buffer, MeanPrediction& mean) {
+  for (std::size_t begin = 0; begin < view.size(); begin += kEvaluationChunk) {
+    const std::size_t end = std::min(begin + kEvaluationChunk, view.size());
+    buffer.outputs.resize((end - begin) * mean.width());
+    model.predict(buffer.batch.gather_range(view, begin, end), buffer.outputs);
+    mean.add(network, begin, buffer.outputs);
+  }
+}
+
+// Rows of evaluate.ood for one client: enough to rank against, and no more than its own data deserve.
+std::vector<std::uint32_t> ood_rows(const Experiment& experiment, std::size_t own) {
+  constexpr std::size_t kLeast = 200;
+  if (!experiment.ood) return {};
+  std::vector<std::uint32_t> rows(std::min(experiment.ood->size(), std::max(kLeast, own)));
+  std::iota(rows.begin(), rows.end(), 0u);
+  return rows;
+}
+
+void finetune_model(LocalTrainer& trainer, const ClientTask& task, const LocalOptions& local) {
+  try {
+    trainer.train(task.model, task.data, local, task.lr(), task.stream("finetune"));
+  } catch (const RefusedUpdate& refused) {
+    fail<RunError>("evaluate.finetune: client {}: {}; lower client.lr", task.client, refused.what());
+  }
+}
 
 std::size_t chunks_of(std::size_t rows) {
   return (rows + kEvaluationChunk - 1) / kEvaluationChunk;
@@ -34,7 +62,9 @@ Federation::Federation(const Experiment& experiment, ClientStore& store, std::si
     : experiment_(experiment),
       store_(store),
       local_(experiment.settings.client),
-      seed_(static_cast<std::uint64_t>(experiment.settings.run.integer("seed"))) {
+      seed_(static_cast<std::uint64_t>(experiment.settings.run.integer("seed"))),
+      own_(experiment.clients()),
+      pending_(experiment.clients()) {
   state_.add("theta", experiment.layout, true, experiment.initial);
   experiment.method->start(state_);
   for (const auto& slot : experiment.server_step->slots()) {
@@ -48,21 +78,26 @@ Federation::Federation(const Experiment& experiment, ClientStore& store, std::si
 
 Federation::~Federation() = default;
 
-void Federation::train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema,
-                              Update& update) const {
+ClientTask Federation::task_for(Worker& worker, Model& model, std::size_t round, std::size_t client) const {
   const Federated& federated = experiment_.federated;
-  const ClientTask task{.round = round,
-                        .client = client,
-                        .seed = seed_,
-                        .broadcast = Broadcast(state_),
-                        .data = federated.partition.view(*federated.data.train, client),
-                        .model = worker.trained(),
-                        .trainer = worker.trainer,
-                        .local = local_,
-                        .store = store_};
+  return {.round = round,
+          .client = client,
+          .seed = seed_,
+          .broadcast = Broadcast(state_),
+          .data = federated.partition.view(*federated.data.train, client),
+          .model = model,
+          .trainer = worker.trainer,
+          .local = local_,
+          .store = store_};
+}
+
+void Federation::train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema,
+                              Update& update) {
+  const ClientTask task = task_for(worker, worker.trained(), round, client);
   update.client = client;
   update.weight = experiment_.weight_of(task.data);
   experiment_.method->client(task, update);
+  pending_[client] = own_result(worker, task);
   for (std::size_t i = 0; i < experiment_.stages.size(); ++i) {
     experiment_.stages[i]->forward(schema, task.broadcast, update, task.stream(fmt::format("stage {}", i)));
   }
@@ -90,7 +125,12 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
         train_client(*workers_[worker], number, cohort[position], schema, update);
       },
       [&](std::size_t position, bool accepted) {
-        if (!accepted) store_.discard(cohort[position]);
+        const std::size_t client = cohort[position];
+        if (!accepted) {
+          store_.discard(client);
+        } else if (pending_[client]) {
+          own_[client] = std::move(pending_[client]);
+        }
         if (done) done(position + 1, cohort.size());
       });
 
@@ -147,7 +187,69 @@ Evaluation Federation::evaluate(const Dataset& data) {
 }
 
 std::map<std::string, double> Federation::measure(std::size_t round) {
-  return measure_uncertainty(experiment_, *this, round);
+  auto metrics = measure_uncertainty(experiment_, *this, round);
+  if (experiment_.settings.evaluate.flag("clients")) {
+    const ClientSurvey found = survey(round);
+    client_table_ = found.table();
+    metrics.merge(found.metrics());
+  }
+  return metrics;
+}
+
+Json Federation::progress() const {
+  if (!experiment_.settings.evaluate.flag("clients")) return nullptr;
+  return {{"own_results", to_json(own_)}};
+}
+
+void Federation::restore(const Json& progress) {
+  if (experiment_.settings.evaluate.flag("clients")) own_ = results_from_json(progress.at("own_results"));
+}
+
+ClientResult Federation::test_client(Worker& worker, const ClientTask& task, std::size_t networks,
+                                     const std::function<void(std::size_t)>& load) const {
+  const View own = experiment_.federated.own_test_view(task.client);
+  const std::vector<std::uint32_t> others = ood_rows(experiment_, own.size());
+  const View ood{.data = experiment_.ood.get(), .rows = others, .permutation = own.permutation};
+  MeanPrediction mean(task.model.loss(), own.size(), task.model.outputs());
+  MeanPrediction ood_mean(task.model.loss(), ood.size(), task.model.outputs());
+  for (std::size_t network = 0; network < networks; ++network) {
+    load(network);
+    add_view(task.model, own, network, worker.evaluation, mean);
+    add_view(task.model, ood, network, worker.evaluation, ood_mean);
+  }
+  ClientResult result{.evaluation = parley::evaluate(mean, own), .ood_auroc = {}};
+  if (ood.size() > 0) result.ood_auroc = auroc(doubts(ood_mean), doubts(mean));
+  return result;
+}
+
+std::optional<ClientResult> Federation::own_result(Worker& worker, const ClientTask& task) const {
+  if (!experiment_.settings.evaluate.flag("clients")) return {};
+  if (experiment_.federated.own_test_view(task.client).size() == 0) return {};
+  const Method& method = *experiment_.method;
+  return test_client(worker, task, method.own_networks(), [&](std::size_t network) { method.load_own(task, network); });
+}
+
+ClientSurvey Federation::survey(std::size_t round) {
+  const Method& method = *experiment_.method;
+  const auto epochs = static_cast<std::size_t>(experiment_.settings.evaluate.integer("finetune"));
+  const bool finetune = epochs > 0 && static_cast<std::int64_t>(round) == experiment_.settings.run.integer("rounds");
+  LocalOptions local = local_;
+  local.epochs = epochs;
+  ClientSurvey survey{
+      .shared = ClientResults(own_.size()), .own = own_, .finetuned = ClientResults(finetune ? own_.size() : 0)};
+  run_jobs(workers_.size(), own_.size(), [&](std::size_t index, std::size_t client) {
+    if (experiment_.federated.own_test_view(client).size() == 0) return;
+    Worker& worker = *workers_[index];
+    const ClientTask task = task_for(worker, *worker.model, round, client);
+    survey.shared[client] = test_client(worker, task, 1, [&](std::size_t) { method.load_shared(task); });
+    if (!survey.own[client]) survey.own[client] = survey.shared[client];
+    if (!finetune || task.data.size() == 0) return;
+    survey.finetuned[client] = test_client(worker, task, 1, [&](std::size_t) {
+      method.load_shared(task);
+      finetune_model(worker.trainer, task, local);
+    });
+  });
+  return survey;
 }
 
 MeanPrediction Federation::nothing_predicted(const Dataset& data) const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "parley/engine/client_results.h"
 #include "parley/engine/engine.h"
 #include "parley/engine/experiment.h"
 #include "parley/engine/fold.h"
@@ -32,8 +33,13 @@ class Federation final : public Engine {
   RoundReport round(std::size_t number, const RoundProgress& done = {}) override;
   // The state's model on all rows of a data set.
   Evaluation evaluate(const Dataset& data) override;
-  // What the model does not know, as [evaluate] asks for it (engine/uncertainty).
+  // What the model does not know (engine/uncertainty) and what each client gets (engine/client_results), as [evaluate]
+  // asks for it.
   std::map<std::string, double> measure(std::size_t round) override;
+  Json client_table() const override { return client_table_; }
+  Json progress() const override;
+  void restore(const Json& progress) override;
+
   // What the state's model predicts for each of them.
   MeanPrediction predict(const Dataset& data);
   // What `samples` networks drawn from the posterior predict together for each data set; each is drawn once. The same
@@ -51,7 +57,14 @@ class Federation final : public Engine {
   MeanPrediction nothing_predicted(const Dataset& data) const;
   // Network number `network` of the mean: these weights.
   void add_network(std::span<const float> theta, const View& view, std::size_t network, MeanPrediction& mean);
-  void train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema, Update& update) const;
+  ClientTask task_for(Worker& worker, Model& model, std::size_t round, std::size_t client) const;
+  void train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema, Update& update);
+  // The client's own model, just trained, on its own test data; nothing when that is not asked for or it has none.
+  std::optional<ClientResult> own_result(Worker& worker, const ClientTask& task) const;
+  // What the networks that `load` puts into task.model predict together.
+  ClientResult test_client(Worker& worker, const ClientTask& task, std::size_t networks,
+                           const std::function<void(std::size_t network)>& load) const;
+  ClientSurvey survey(std::size_t round);
   void require_enough(const CohortResult& result, const RoundReport& report, std::size_t cohort) const;
 
   const Experiment& experiment_;
@@ -60,6 +73,8 @@ class Federation final : public Engine {
   std::uint64_t seed_;
   State state_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  ClientResults own_, pending_;  // of accepted training, and of this round's
+  Json client_table_;
 };
 
 }  // namespace parley

@@ -175,6 +175,7 @@ class Runner {
     if (round % every == 0 || round == rounds_) {
       const Stopwatch evaluation;
       add_evaluation(line, experiment_, *engine_, round);
+      if (const Json table = engine_->client_table(); !table.is_null()) folder_.write_clients(table);
       line["evaluation_seconds"] = evaluation.seconds();
     }
     folder_.append_metrics(line);

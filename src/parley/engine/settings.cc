@@ -78,6 +78,13 @@ std::vector<Option> evaluate_options() {
       {"ood", std::string(),
        "a data set of another kind and the same input shape, to be told from the test set by the model's doubt; empty "
        "= none"},
+      {"clients", false,
+       "also measure each client on its own test data (partition.holdout, or its part of the test set): s_… the shared "
+       "model, mt_… the client's own model after its last training"},
+      {"finetune", std::int64_t{0},
+       "after the last round, epochs of further training of the shared model at each client, measured as finetune_…; "
+       "needs clients = true",
+       at_least(0)},
   };
 }
 
@@ -188,6 +195,9 @@ Options resolve_evaluate(Config& config, const Catalogue& catalogue) {
     if (std::ranges::none_of(options, [](const Option& option) { return option.key == "path"; })) {
       known.push_back(entry.about.name);
     }
+  }
+  if (evaluate.integer("finetune") > 0 && !evaluate.flag("clients")) {
+    config.refuse("evaluate", "finetune", "is measured at each client; set evaluate.clients = true");
   }
   const std::string& ood = evaluate.text("ood");
   if (!ood.empty() && std::ranges::find(known, ood) == known.end()) {

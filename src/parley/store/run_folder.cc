@@ -50,7 +50,7 @@ std::string RunFolder::config() const {
 
 void RunFolder::begin(const std::string& config, const Json& info, std::size_t last_round) {
   if (last_round == 0) {
-    for (const char* name : {"metrics.jsonl", "model.safetensors", "run.json", "config.toml", "report.html"}) {
+    for (const char* name : {"metrics.jsonl", "model.safetensors", "run.json", "config.toml", "report.html", "clients.json"}) {
       fs::remove(path_ / name);
     }
     fs::remove_all(checkpoint());
@@ -65,6 +65,10 @@ void RunFolder::begin(const std::string& config, const Json& info, std::size_t l
 
 void RunFolder::write_info(const Json& info) {
   files_.replace(path_ / "run.json", info.dump(1) + "\n");
+}
+
+void RunFolder::write_clients(const Json& table) {
+  files_.replace(path_ / "clients.json", table.dump(1) + "\n");
 }
 
 void RunFolder::append_metrics(const Json& line) {

@@ -1,4 +1,4 @@
-// One run on disk: config.toml, metrics.jsonl, model.safetensors, run.json, checkpoint/.
+// One run on disk: config.toml, metrics.jsonl, model.safetensors, run.json, clients.json, checkpoint/.
 //
 // A round is finished when its checkpoint is on disk; everything else is brought back to that point by resume().
 #pragma once
@@ -33,6 +33,8 @@ class RunFolder {
   void begin(const std::string& config, const Json& info, std::size_t last_round);
   void write_info(const Json& info);
   void append_metrics(const Json& line);
+  // clients.json: what the last evaluation found for each client.
+  void write_clients(const Json& table);
   // The lines so far.
   std::vector<Json> metrics() const;
 

@@ -1,0 +1,119 @@
+#include "parley/engine/client_results.h"
+
+namespace parley {
+namespace {
+
+Json to_json(const Evaluation& evaluation) {
+  Json bins = Json::array();
+  for (const auto& bin : evaluation.bins) bins.push_back({bin.count, bin.confidence, bin.correct});
+  return {{"examples", evaluation.examples},
+          {"loss_sum", evaluation.loss_sum},
+          {"correct", evaluation.correct},
+          {"brier_sum", evaluation.brier_sum},
+          {"class_total", evaluation.class_total},
+          {"class_correct", evaluation.class_correct},
+          {"bins", bins}};
+}
+
+Evaluation evaluation_from_json(const Json& json) {
+  Evaluation evaluation;
+  json.at("examples").get_to(evaluation.examples);
+  json.at("loss_sum").get_to(evaluation.loss_sum);
+  json.at("correct").get_to(evaluation.correct);
+  json.at("brier_sum").get_to(evaluation.brier_sum);
+  json.at("class_total").get_to(evaluation.class_total);
+  json.at("class_correct").get_to(evaluation.class_correct);
+  for (std::size_t i = 0; i < Evaluation::kBins; ++i) {
+    const Json& bin = json.at("bins").at(i);
+    evaluation.bins[i] = {.count = bin.at(0), .confidence = bin.at(1), .correct = bin.at(2)};
+  }
+  return evaluation;
+}
+
+// All clients' examples together, so that each counts by its test size.
+void add_pooled(std::map<std::string, double>& metrics, const std::string& prefix, const ClientResults& results) {
+  std::optional<Evaluation> all;
+  double auroc = 0.0, auroc_examples = 0.0;
+  for (const auto& result : results) {
+    if (!result) continue;
+    all ? all->merge(result->evaluation) : void(all = result->evaluation);
+    if (!result->ood_auroc) continue;
+    const auto examples = static_cast<double>(result->evaluation.examples);
+    auroc += *result->ood_auroc * examples;
+    auroc_examples += examples;
+  }
+  if (!all) return;
+  metrics[prefix + "_loss"] = all->loss();
+  if (auroc_examples > 0.0) metrics[prefix + "_ood_auroc"] = auroc / auroc_examples;
+  if (!all->classified()) return;
+  metrics[prefix + "_accuracy"] = all->accuracy();
+  metrics[prefix + "_ece"] = all->ece();
+  metrics[prefix + "_brier"] = all->brier();
+}
+
+void add_to_row(Json& row, const std::string& prefix, const ClientResults& results, std::size_t client) {
+  if (client >= results.size() || !results[client]) return;
+  const Evaluation& evaluation = results[client]->evaluation;
+  row[prefix + "_loss"] = evaluation.loss();
+  if (evaluation.classified()) row[prefix + "_accuracy"] = evaluation.accuracy();
+}
+
+bool worse(const Evaluation& after, const Evaluation& before) {
+  return after.classified() ? after.correct < before.correct : after.loss_sum > before.loss_sum;
+}
+
+}  // namespace
+
+Json to_json(const ClientResults& results) {
+  Json json = Json::array();
+  for (const auto& result : results) {
+    if (!result) {
+      json.push_back(nullptr);
+      continue;
+    }
+    Json& entry = json.emplace_back(to_json(result->evaluation));
+    if (result->ood_auroc) entry["ood_auroc"] = *result->ood_auroc;
+  }
+  return json;
+}
+
+ClientResults results_from_json(const Json& json) {
+  ClientResults results;
+  for (const auto& entry : json) {
+    auto& result = results.emplace_back();
+    if (entry.is_null()) continue;
+    result = ClientResult{.evaluation = evaluation_from_json(entry), .ood_auroc = {}};
+    if (entry.contains("ood_auroc")) result->ood_auroc = entry.at("ood_auroc").get<double>();
+  }
+  return results;
+}
+
+std::map<std::string, double> ClientSurvey::metrics() const {
+  std::map<std::string, double> metrics;
+  add_pooled(metrics, "s", shared);
+  add_pooled(metrics, "mt", own);
+  add_pooled(metrics, "finetune", finetuned);
+  std::size_t compared = 0, lost = 0;
+  for (std::size_t k = 0; k < finetuned.size(); ++k) {
+    if (!finetuned[k] || !shared[k]) continue;
+    ++compared;
+    if (worse(finetuned[k]->evaluation, shared[k]->evaluation)) ++lost;
+  }
+  if (compared > 0) metrics["finetune_worse"] = static_cast<double>(lost) / static_cast<double>(compared);
+  return metrics;
+}
+
+Json ClientSurvey::table() const {
+  Json rows = Json::array();
+  for (std::size_t k = 0; k < shared.size(); ++k) {
+    if (!shared[k]) continue;
+    Json row = {{"client", k}, {"test_examples", shared[k]->evaluation.examples}};
+    add_to_row(row, "s", shared, k);
+    add_to_row(row, "mt", own, k);
+    add_to_row(row, "finetune", finetuned, k);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace parley
