@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+#include <tuple>
 
 #include "terminal.h"
 
@@ -11,6 +13,11 @@ namespace {
 std::string spread_text(const Spread& spread, std::size_t seeds, double scale, const char* format) {
   const std::string mean = fmt::format(fmt::runtime(format), scale * spread.mean);
   return seeds > 1 ? fmt::format("{} ± {}", mean, fmt::format(fmt::runtime(format), scale * spread.deviation)) : mean;
+}
+
+double total_of(const StudyRow& row, const char* name) {
+  const auto found = row.total.find(name);
+  return found == row.total.end() ? 0.0 : found->second;
 }
 
 std::string study_table(std::vector<StudyRow> rows) {
@@ -25,8 +32,8 @@ std::string study_table(std::vector<StudyRow> rows) {
       cells.push_back(spread_text(row.best_accuracy, row.seeds, 100.0, "{:.2f}"));
     }
     cells.push_back(spread_text(row.final_loss, row.seeds, 1.0, "{:.4f}"));
-    cells.push_back(bytes_text(row.bytes_up));
-    cells.push_back(bytes_text(row.bytes_down));
+    cells.push_back(bytes_text(total_of(row, "bytes_up")));
+    cells.push_back(bytes_text(total_of(row, "bytes_down")));
     cells.push_back(duration_text(row.seconds.mean));
     table.add(cells);
   }
@@ -54,6 +61,54 @@ std::string sweep_table(const std::vector<StudyRow>& rows, const std::vector<std
     table.add(cells);
   }
   return table.text();
+}
+
+// What a run cost, whatever its method.
+std::string cost_table(const std::vector<StudyRow>& rows) {
+  Table table({"cost of a run", "transmissions", "bytes", "epochs", "gradients", "simulated time"});
+  for (const auto& row : rows) {
+    if (!row.total.contains("transmissions")) continue;  // a run of an older version
+    table.add({row.label, fmt::format("{:.0f}", total_of(row, "transmissions")),
+               bytes_text(total_of(row, "bytes_up") + total_of(row, "bytes_down")),
+               fmt::format("{:.0f}", total_of(row, "epochs")), fmt::format("{:.3g}", total_of(row, "examples")),
+               duration_text(total_of(row, "simulated_seconds"))});
+  }
+  return fmt::format("\n{}", table.text());
+}
+
+// What the clients have of it; empty when they were not asked.
+std::string client_table(const std::vector<StudyRow>& rows) {
+  const auto has = [](const char* name) { return [name](const StudyRow& row) { return row.last.contains(name); }; };
+  if (std::ranges::none_of(rows, has("mt_loss"))) return "";
+  const bool classified = rows.front().classified, tuned = std::ranges::any_of(rows, has("finetune_loss"));
+  using Column = std::tuple<const char*, const char*, bool>;  // header, metric, whether the best round counts
+  std::vector<Column> columns;
+  if (classified) {
+    columns = {{"S acc. %", "s_accuracy", false},
+               {"best", "s_accuracy", true},
+               {"MT acc. %", "mt_accuracy", false},
+               {"best", "mt_accuracy", true},
+               {"MT ECE", "mt_ece", false}};
+  }
+  columns.insert(columns.end(), {{"S loss", "s_loss", false}, {"MT loss", "mt_loss", false}});
+  if (tuned && classified) columns.push_back({"fine-tuned %", "finetune_accuracy", false});
+  if (tuned) columns.push_back({"worse for %", "finetune_worse", false});
+  std::vector<std::string> header{"clients' own data"};
+  for (const auto& column : columns) header.push_back(std::get<0>(column));
+  Table table(header);
+  for (const auto& row : rows) {
+    std::vector<std::string> cells{row.label};
+    for (const auto& [title, name, best] : columns) {
+      const auto& values = best ? row.best : row.last;
+      const bool percent = std::string_view(title).ends_with("%") || best;
+      const auto found = values.find(name);
+      cells.push_back(found == values.end() ? ""
+                                            : spread_text(found->second, row.seeds, percent ? 100.0 : 1.0,
+                                                          percent ? "{:.2f}" : "{:.4f}"));
+    }
+    table.add(cells);
+  }
+  return fmt::format("\n{}", table.text());
 }
 
 }  // namespace
@@ -94,7 +149,7 @@ std::string closing_tables(const std::vector<StudyRun>& runs, const std::vector<
       return a.classified ? a.final_accuracy.mean > b.final_accuracy.mean : a.final_loss.mean < b.final_loss.mean;
     });
   }
-  return grid + study_table(rows) + uncertainty_table(rows);
+  return grid + study_table(rows) + client_table(rows) + uncertainty_table(rows) + cost_table(rows);
 }
 
 }  // namespace parley::app

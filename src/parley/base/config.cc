@@ -79,7 +79,7 @@ void Config::absorb(std::string_view text, const std::string& name, bool from_co
   }
   const auto walk = [&](const auto& self, const std::string& section, const toml::table& table) -> void {
     for (const auto& [key, node] : table) {
-      const std::string name_of_key(key.str());
+      std::string name_of_key(key.str());
       if (const auto* inner = node.as_table()) {
         self(self, section.empty() ? name_of_key : section + "." + name_of_key, *inner);
         continue;
@@ -89,12 +89,18 @@ void Config::absorb(std::string_view text, const std::string& name, bool from_co
         fail("{}:{}: key '{}' stands outside a section; expected it under [run], [data], [method], …", name, line,
              name_of_key);
       }
+      std::string place = section;
+      if (constexpr std::string_view kSweep = "sweep."; section.starts_with(kSweep)) {
+        // client.lr = […] under [sweep] is the key "client.lr", with quotes or without.
+        name_of_key = section.substr(kSweep.size()) + "." + name_of_key;
+        place = "sweep";
+      }
       const auto value = value_of(node);
       if (!value) {
-        fail("{}:{}: {}.{}: expected a plain value or a list of one type", name, line, section, name_of_key);
+        fail("{}:{}: {}.{}: expected a plain value or a list of one type", name, line, place, name_of_key);
       }
       const auto* array = node.as_array();
-      sections_[section][name_of_key] = {*value, array != nullptr && array->empty(), line};
+      sections_[place][name_of_key] = {*value, array != nullptr && array->empty(), line};
     }
   };
   walk(walk, "", root);

@@ -22,7 +22,10 @@ struct RoundReport {
   std::size_t clients = 0;   // accepted
   std::size_t examples = 0;  // gradient evaluations
   std::size_t steps = 0;
-  double train_loss = 0.0;  // mean over examples, along the clients' paths
+  double train_loss = 0.0;         // mean over examples, along the clients' paths
+  double epochs = 0.0;             // passes over a client's data, summed over clients
+  std::size_t transmissions = 0;   // messages with a model, or with what stands for one
+  double simulated_seconds = 0.0;  // on the machines and links of [network]
   std::size_t bytes_up = 0;
   std::size_t bytes_down = 0;
   std::vector<std::string> refused;  // "client 7: diverged: …"

@@ -71,11 +71,11 @@ std::vector<std::string> methods_and_variants() {
               "fola method.gradient=per_sample method.lambda=0.5 method.compress=0.3",
               "fola method.aggregation=mixture", "fedavg client.optimizer=adam client.state=central client.lr=0.01",
               "fedcurv client.optimizer=momentum client.state=worker client.lr=0.01",
-              "mm method.models=3 method.buffer=2 peer.visits=7 peer.speed_spread=1 peer.failures=0.3",
+              "mm method.models=3 method.buffer=2 peer.visits=7 network.speed_spread=1 peer.failures=0.3",
               "smm method.models=2 peer.visits=5 graph.kind=small_world method.flip=0.2",
               "cyclic peer.visits=5 server.step=adam server.lr=0.01",
               "dpsgd graph.kind=regular peer.failures=0.2 peer.arrivals=0.2 peer.horizon=1",
-              "gossip graph.kind=regular peer.visits=20 peer.speed_spread=2 peer.bandwidth=1000"});
+              "gossip graph.kind=regular peer.visits=20 network.speed_spread=2 network.bandwidth=1000"});
 
   return all;
 }
@@ -168,6 +168,26 @@ TEST(Engine, CountsWhatItDoes) {
   EXPECT_EQ(report.steps, steps);
   EXPECT_EQ(report.bytes_down, holders * one.layout->size() * 4);
   EXPECT_EQ(report.bytes_up, holders * (one.layout->size() * 4 + 8));
+  EXPECT_EQ(report.transmissions, 2 * holders);
+  EXPECT_DOUBLE_EQ(report.epochs, 2.0 * static_cast<double>(holders));
+}
+
+TEST(Engine, ARoundTakesAsLongAsItsSlowestClient) {
+  const auto seconds = [](const std::vector<std::string>& more) {
+    std::vector<std::string> settings{"server.participation=1", "network.step_seconds=2", "network.delay=3",
+                                      "network.bandwidth=100"};
+    settings.insert(settings.end(), more.begin(), more.end());
+    const Experiment one = experiment(settings);
+    ClientStore store(ClientStore::Keep::memory, {}, real_files());
+    return Federation(one, store, 2).round(1).simulated_seconds;
+  };
+  const Experiment one = experiment();
+  std::size_t most = 0;
+  for (const auto& rows : one.federated.partition.clients) most = std::max(most, (rows.size() + 7) / 8);
+  const double bytes = static_cast<double>(one.layout->size()) * 4;
+  const double even = 2 * 3 + 2.0 * static_cast<double>(most) + (bytes + bytes + 8) / 100;
+  EXPECT_NEAR(seconds({}), even, 1e-9);
+  EXPECT_GT(seconds({"network.link_spread=1"}), even);  // 23 links, so some are slower than ordinary
 }
 
 TEST(Engine, ADivergedClientIsRefusedByNameAndTheRoundGoesOn) {
@@ -376,7 +396,7 @@ TEST(Study, SweepsEveryCombination) {
 }
 
 TEST(Study, SweepsOverMethodsAndSeeds) {
-  const Config config = Config::parse(std::string(kSmall) + "[sweep]\n\"client.lr\" = [0.1, 0.2]\n");
+  const Config config = Config::parse(std::string(kSmall) + "[sweep]\nclient.lr = [0.1, 0.2]\n");
   const auto runs = plan_sweep(config, {"fedavg", "fedprox:mu=0.5"}, {1, 2}, catalogue(), "out");
   ASSERT_EQ(runs.size(), 8u);
   EXPECT_EQ(runs[3].label, "fedprox mu=0.5 client.lr=0.1");

@@ -152,9 +152,9 @@ void choose_engine(Experiment& experiment, const Catalogue& catalogue) {
     return;
   }
   refuse_for_peers(settings);
-  experiment.network =
-      std::make_shared<const Network>(settings.peer, settings.graph, catalogue.graphs, experiment.federated.partition,
-                                      static_cast<std::uint64_t>(settings.run.integer("seed")));
+  experiment.network = std::make_shared<const Network>(settings.peer, *experiment.pace, settings.graph,
+                                                       catalogue.graphs, experiment.federated.partition,
+                                                       static_cast<std::uint64_t>(settings.run.integer("seed")));
   const PeerMethod& peers = catalogue.peers.at(settings.method.text("name")).make;
   peers.check(experiment);
   experiment.make_engine = peers.make;
@@ -216,6 +216,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
     fail("stages.use: with these settings {} sends no weights or gradients that a stage could work on",
          settings.method.text("name"));
   }
+  experiment.pace = std::make_shared<const Pace>(settings.network, experiment.clients(), context.seed);
   choose_engine(experiment, catalogue);
   return experiment;
 }

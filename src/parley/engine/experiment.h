@@ -10,6 +10,7 @@
 #include "parley/data/partition.h"
 #include "parley/engine/catalogue.h"
 #include "parley/engine/engine.h"
+#include "parley/engine/pace.h"
 #include "parley/engine/peer/network.h"
 #include "parley/engine/settings.h"
 #include "parley/methods/method.h"
@@ -49,6 +50,7 @@ struct Experiment {
   std::vector<std::unique_ptr<Stage>> stages;
   MakeOptimizer make_optimizer;
   std::shared_ptr<const Dataset> ood;      // evaluate.ood: inputs unlike the data, seen through its transform; or null
+  std::shared_ptr<const Pace> pace;        // how fast the simulated machines and links are
   std::shared_ptr<const Network> network;  // that peers live in; null when there is a server
   MakeEngine make_engine;
   std::string partition_text;  // "dirichlet alpha=0.01, 10 clients"

@@ -91,8 +91,8 @@ ClientTask Federation::task_for(Worker& worker, Model& model, std::size_t round,
           .store = store_};
 }
 
-void Federation::train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema,
-                              Update& update) {
+Federation::Turn Federation::train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema,
+                                          Update& update) {
   const ClientTask task = task_for(worker, worker.trained(), round, client);
   update.client = client;
   update.weight = experiment_.weight_of(task.data);
@@ -101,6 +101,13 @@ void Federation::train_client(Worker& worker, std::size_t round, std::size_t cli
   for (std::size_t i = 0; i < experiment_.stages.size(); ++i) {
     experiment_.stages[i]->forward(schema, task.broadcast, update, task.stream(fmt::format("stage {}", i)));
   }
+  return account(update, task.data.size());
+}
+
+Federation::Turn Federation::account(const Update& update, std::size_t examples) const {
+  return {.seconds = experiment_.pace->turn_seconds(update.client, state_.broadcast_bytes(), update.training.steps,
+                                                    update.wire_bytes()),
+          .epochs = static_cast<double>(update.training.examples) / static_cast<double>(examples)};
 }
 
 void Federation::require_enough(const CohortResult& result, const RoundReport& report, std::size_t cohort) const {
@@ -119,10 +126,11 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
       draw_cohort(experiment_.federated.partition, experiment_.settings.server.real("participation"), seed_, number,
                   [&](const CohortTask& task) { return experiment_.method->cohort(task); });
   const Schema schema = experiment_.method->schema();
+  std::vector<Turn> turns(cohort.size());
   CohortResult result = train_and_fold(
       workers_.size(), cohort.size(), schema,
       [&](std::size_t worker, std::size_t position, Update& update) {
-        train_client(*workers_[worker], number, cohort[position], schema, update);
+        turns[position] = train_client(*workers_[worker], number, cohort[position], schema, update);
       },
       [&](std::size_t position, bool accepted) {
         const std::size_t client = cohort[position];
@@ -139,8 +147,13 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
                      .examples = result.sum.training().examples,
                      .steps = result.sum.training().steps,
                      .train_loss = result.sum.training().loss_sum / static_cast<double>(result.sum.training().examples),
+                     .transmissions = cohort.size() + result.sum.count(),
                      .bytes_up = result.sum.wire_bytes(),
                      .bytes_down = state_.broadcast_bytes() * cohort.size()};
+  for (const Turn& turn : turns) {
+    report.epochs += turn.epochs;
+    report.simulated_seconds = std::max(report.simulated_seconds, turn.seconds);  // the slowest node and link
+  }
   for (const auto& refusal : result.refused) {
     report.refused.push_back(fmt::format("client {}: {}", cohort[refusal.position], refusal.reason));
   }

@@ -50,6 +50,12 @@ class Federation final : public Engine {
  private:
   struct Worker;
 
+  // What one client's turn cost, for the round's account.
+  struct Turn {
+    double seconds = 0.0;  // simulated
+    double epochs = 0.0;
+  };
+
   using Visit = std::function<void(Worker& worker, std::size_t begin, std::size_t end)>;
 
   // Puts these weights into every worker's model and shares out the rows [0, rows), in fixed chunks.
@@ -58,13 +64,14 @@ class Federation final : public Engine {
   // Network number `network` of the mean: these weights.
   void add_network(std::span<const float> theta, const View& view, std::size_t network, MeanPrediction& mean);
   ClientTask task_for(Worker& worker, Model& model, std::size_t round, std::size_t client) const;
-  void train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema, Update& update);
+  Turn train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema, Update& update);
   // The client's own model, just trained, on its own test data; nothing when that is not asked for or it has none.
   std::optional<ClientResult> own_result(Worker& worker, const ClientTask& task) const;
   // What the networks that `load` puts into task.model predict together.
   ClientResult test_client(Worker& worker, const ClientTask& task, std::size_t networks,
                            const std::function<void(std::size_t network)>& load) const;
   ClientSurvey survey(std::size_t round);
+  Turn account(const Update& update, std::size_t examples) const;
   void require_enough(const CohortResult& result, const RoundReport& report, std::size_t cohort) const;
 
   const Experiment& experiment_;

@@ -59,6 +59,9 @@ Json metrics_of(const RoundReport& report) {
   line["clients"] = report.clients;
   line["examples"] = report.examples;
   line["steps"] = report.steps;
+  line["epochs"] = report.epochs;
+  line["transmissions"] = report.transmissions;
+  line["simulated_seconds"] = report.simulated_seconds;
   line["bytes_up"] = report.bytes_up;
   line["bytes_down"] = report.bytes_down;
   if (!report.refused.empty()) line["refused"] = report.refused;

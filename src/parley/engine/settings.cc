@@ -221,6 +221,7 @@ Settings resolve(Config config, const Catalogue& catalogue) {
   settings.stages = resolve_stages(config, catalogue);
   settings.evaluate = resolve_evaluate(config, catalogue);
   settings.store = config.resolve("store", store_options());
+  settings.network = config.resolve("network", Pace::declared());
   settings.graph = resolve_chosen(config, "graph", graph_options(catalogue), "kind", catalogue.graphs);
   settings.peer = config.resolve("peer", Network::declared());
   settings.among_peers = catalogue.peers.contains(settings.method.text("name"));
@@ -233,8 +234,9 @@ Settings resolve(Config config, const Catalogue& catalogue) {
 
 std::vector<std::pair<std::string, const Options*>> Settings::sections() const {
   std::vector<std::pair<std::string, const Options*>> all = {
-      {"run", &run},       {"data", &data},     {"partition", &partition}, {"model", &model},       {"client", &client},
-      {"server", &server}, {"method", &method}, {"stages", &stages},       {"evaluate", &evaluate}, {"store", &store}};
+      {"run", &run},           {"data", &data},     {"partition", &partition}, {"model", &model},
+      {"client", &client},     {"server", &server}, {"method", &method},       {"stages", &stages},
+      {"evaluate", &evaluate}, {"store", &store},   {"network", &network}};
   if (among_peers) all.insert(all.end(), {{"graph", &graph}, {"peer", &peer}});
   return all;
 }
@@ -264,8 +266,10 @@ std::vector<SectionAbout> sections(const Catalogue& catalogue) {
       {"stages", "Steps between client and sum: clipping, compression.", stages_options(), "use"},
       {"evaluate", "When and how the model is tested.", evaluate_options(), ""},
       {"store", "Where things are kept.", store_options(), ""},
+      {"network", "The simulated machines and links, which say what a run would cost in time (simulated_seconds).",
+       Pace::declared(), ""},
       {"graph", "Who can talk to whom, with a method of peers (mm, gossip, …).", graph_options(catalogue), "kind"},
-      {"peer", "The simulated network of such a method: visits, speeds, links, failures.", Network::declared(), ""},
+      {"peer", "Peers among themselves: visits, failures, arrivals.", Network::declared(), ""},
   };
 }
 

@@ -64,12 +64,12 @@ std::vector<std::pair<std::string, Config>> with_methods(const Config& config,
 std::vector<std::vector<std::string>> sweep_points(const Config& config) {
   std::vector<std::string> keys = config.keys("sweep");
   if (keys.empty()) {
-    fail("{}: no [sweep] section; expected lists such as \"client.lr\" = [0.1, 0.01]", config.where("sweep", ""));
+    fail("{}: no [sweep] section; expected lists such as client.lr = [0.1, 0.01]", config.where("sweep", ""));
   }
   std::ranges::sort(keys);
   std::vector<std::vector<std::string>> points{{}};
   for (const auto& key : keys) {
-    if (key.find('.') == std::string::npos) config.refuse("sweep", key, "expected a quoted \"section.key\"");
+    if (key.find('.') == std::string::npos) config.refuse("sweep", key, "expected section.key, for example client.lr");
     std::vector<std::vector<std::string>> extended;
     for (const auto& before : points) {
       for (const auto& item : config.items("sweep", key)) {
@@ -206,35 +206,40 @@ std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
   }
   for (auto& row : labels) {
     std::vector<double> final_accuracy, best_accuracy, loss, seconds;
-    std::map<std::string, std::vector<double>> numbers;
+    std::map<std::string, std::vector<double>> numbers, greatest;
     for (const auto& result : results) {
       if (result.run->label != row.label || result.metrics.empty()) continue;
       ++row.seeds;
-      double best = 0.0, total_seconds = 0.0;
+      double total_seconds = 0.0;
+      std::map<std::string, double> best;
       for (const auto& line : result.metrics) {
-        best = std::max(best, line.value("test_accuracy", 0.0));
         total_seconds += line.value("seconds", 0.0);
-        row.bytes_up += line.value("bytes_up", 0.0);
-        row.bytes_down += line.value("bytes_down", 0.0);
+        for (const auto& [name, value] : line.items()) {
+          if (!value.is_number()) continue;
+          row.total[name] += value.get<double>();
+          const auto [found, first] = best.try_emplace(name, value.get<double>());
+          if (!first) found->second = std::max(found->second, value.get<double>());
+        }
       }
+      for (const auto& [name, value] : best) greatest[name].push_back(value);
       const Json& last = result.metrics.back();
       for (const auto& [name, value] : last.items()) {
         if (value.is_number()) numbers[name].push_back(value.get<double>());
       }
       row.classified = last.contains("test_accuracy");
       final_accuracy.push_back(last.value("test_accuracy", 0.0));
-      best_accuracy.push_back(best);
+      best_accuracy.push_back(best["test_accuracy"]);
       loss.push_back(last.value("test_loss", 0.0));
       seconds.push_back(total_seconds);
     }
     if (row.seeds == 0) continue;
-    row.bytes_up /= static_cast<double>(row.seeds);
-    row.bytes_down /= static_cast<double>(row.seeds);
+    for (auto& [name, sum] : row.total) sum /= static_cast<double>(row.seeds);
     row.final_accuracy = spread(final_accuracy);
     row.best_accuracy = spread(best_accuracy);
     row.final_loss = spread(loss);
     row.seconds = spread(seconds);
     for (const auto& [name, values] : numbers) row.last[name] = spread(values);
+    for (const auto& [name, values] : greatest) row.best[name] = spread(values);
     rows.push_back(row);
   }
   return rows;

@@ -55,9 +55,10 @@ struct StudyRow {
   std::size_t seeds = 0;
   bool classified = false;
   Spread final_accuracy, best_accuracy, final_loss;
-  Spread seconds;                           // of training, without evaluation
-  double bytes_up = 0.0, bytes_down = 0.0;  // a run, on average
-  std::map<std::string, Spread> last;       // every number of the last round's metrics, by its name there
+  Spread seconds;                       // of training, without evaluation
+  std::map<std::string, double> total;  // of every number of the metrics, over the rounds of a run, on average
+  std::map<std::string, Spread> last;   // every number of the last round's metrics, by its name there
+  std::map<std::string, Spread> best;   // likewise, the greatest over the rounds
 };
 std::vector<StudyRow> summarise(const std::vector<StudyResult>& results);
 

@@ -12,6 +12,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/store/report/page.h"
+#include "parley/store/report_clients.h"
 #include "parley/store/report_groups.h"
 #include "parley/store/report_html.h"
 #include "parley/store/report_lineage.h"
@@ -507,6 +508,7 @@ std::string render_report(const ReportData& data) {
       {"finding", escape(finding_text(groups))},
       {"result", result_table(groups)},
       {"uncertainty", uncertainty_section(groups)},
+      {"clients", clients_section(groups)},
       {"lineage", lineage_section(data)},
       {"refused", refused_section(data)},
       {"runs", runs_section(data)},

@@ -31,6 +31,11 @@ struct ReportRound {
   std::vector<ReportVisit> visits;       // in the order in which they ended
 };
 
+// What one client has of a run: accuracies on its own test data.
+struct ReportClient {
+  std::optional<double> shared, own;
+};
+
 // One run folder. Everything but the name may be missing from it.
 struct ReportRun {
   std::string name;   // the folder's
@@ -52,6 +57,7 @@ struct ReportRun {
   std::vector<std::string> class_names;
   std::string config;  // the text of config.toml
   std::vector<ReportRound> rounds;
+  std::vector<ReportClient> clients;  // those with test data of their own, after the last evaluation
 };
 
 struct ReportData {

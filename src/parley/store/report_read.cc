@@ -126,6 +126,19 @@ std::string parse_round(std::string_view line, ReportRound& round) {
   return "";
 }
 
+void read_clients(const fs::path& path, ReportRun& run) {
+  if (!fs::exists(path)) return;
+  const Json table = parse(read_file(path));
+  if (!table.is_array()) fail("{}: not a JSON list; delete the file or run again with --overwrite", path.string());
+  const auto accuracy = [](const Json& row, const char* key) -> std::optional<double> {
+    if (!row.is_object() || !row.contains(key) || !row[key].is_number()) return {};
+    return row[key].get<double>();
+  };
+  for (const auto& row : table) {
+    run.clients.push_back({.shared = accuracy(row, "s_accuracy"), .own = accuracy(row, "mt_accuracy")});
+  }
+}
+
 void read_metrics(const fs::path& path, ReportRun& run) {
   if (!fs::exists(path)) return;
   const std::string text = read_file(path);
@@ -155,6 +168,7 @@ ReportRun read_run(const fs::path& folder) {
   run.name = name_of(folder);
   read_run_file(folder / "run.json", run);
   read_metrics(folder / "metrics.jsonl", run);
+  read_clients(folder / "clients.json", run);
   if (fs::exists(folder / "config.toml")) run.config = read_file(folder / "config.toml");
   if (run.label.empty()) run.label = run.method.empty() ? run.name : run.method;
   return run;

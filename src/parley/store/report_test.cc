@@ -53,6 +53,19 @@ class ReportTest : public ::testing::Test {
   fs::path root_;
 };
 
+TEST_F(ReportTest, SaysWhichClientsGainFromAModelOfTheirOwn) {
+  write_run("fedavg", "fedavg", 1, 0.9);
+  EXPECT_EQ(render_report(read()).find("What each client has of it"), std::string::npos);
+  write("fedavg/clients.json",
+        R"([{"client":0,"s_accuracy":0.5,"mt_accuracy":0.75},{"client":3,"s_accuracy":0.9,"mt_accuracy":0.8},
+            {"client":4,"s_accuracy":0.5,"mt_accuracy":0.5},{"client":5,"s_accuracy":0.5,"mt_accuracy":0.6}])");
+  const std::string page = render_report(read());
+  EXPECT_NE(page.find("What each client has of it"), std::string::npos);
+  EXPECT_NE(page.find("<td>50 %</td><td>25 %</td><td>-10.0</td>"), std::string::npos) << "half gain, a quarter lose";
+  write("fedavg/clients.json", "{}");
+  EXPECT_NE(refusal().find("clients.json: not a JSON list"), std::string::npos);
+}
+
 TEST_F(ReportTest, DrawsWhereTravellingModelsWent) {
   write_run("fedavg", "fedavg", 1, 0.9);
   EXPECT_EQ(render_report(read()).find("Lineage"), std::string::npos);

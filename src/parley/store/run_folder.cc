@@ -50,7 +50,8 @@ std::string RunFolder::config() const {
 
 void RunFolder::begin(const std::string& config, const Json& info, std::size_t last_round) {
   if (last_round == 0) {
-    for (const char* name : {"metrics.jsonl", "model.safetensors", "run.json", "config.toml", "report.html", "clients.json"}) {
+    for (const char* name :
+         {"metrics.jsonl", "model.safetensors", "run.json", "config.toml", "report.html", "clients.json"}) {
       fs::remove(path_ / name);
     }
     fs::remove_all(checkpoint());

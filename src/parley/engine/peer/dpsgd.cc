@@ -26,7 +26,7 @@ void Dpsgd::admit(RoundReport& report) {
     const auto host = std::ranges::find_if(neighbours, [&](std::size_t other) { return joined_[other]; });
     if (host == neighbours.end()) continue;
     std::ranges::copy(theta(*host), theta(node).begin());
-    ++report.extra["transmissions"];
+    ++report.transmissions;
     report.bytes_up += experiment_.layout->size() * sizeof(float);
   }
 }
@@ -35,7 +35,7 @@ void Dpsgd::admit(RoundReport& report) {
 std::vector<std::size_t> Dpsgd::members() {
   std::vector<std::size_t> result;
   for (const std::size_t node : network_.nodes()) {
-    const double end = ready_[node] + network_.training_seconds(node, nodes_.steps(node));
+    const double end = ready_[node] + network_.pace().training_seconds(node, nodes_.steps(node));
     if (joined_[node] && network_.alive(node, end)) result.push_back(node);
   }
   if (result.empty()) {
@@ -47,7 +47,6 @@ std::vector<std::size_t> Dpsgd::members() {
 
 RoundReport Dpsgd::round(std::size_t number, const RoundProgress& done) {
   RoundReport report{.round = number};
-  report.extra = {{"transmissions", 0.0}, {"epochs", 0.0}};
   const double began = now();
   admit(report);
   const auto present = members();
@@ -59,7 +58,7 @@ RoundReport Dpsgd::round(std::size_t number, const RoundProgress& done) {
     if (done) done(i + 1, present.size());
   }
   mix(present, report);
-  report.extra["simulated_seconds"] = now() - began;
+  report.simulated_seconds = now() - began;
   close(report, now());
   for (const std::size_t node : present) {
     const auto weights = theta(node);
@@ -82,7 +81,7 @@ std::vector<std::vector<std::size_t>> Dpsgd::pair_up(const std::vector<std::size
 
 void Dpsgd::mix(const std::vector<std::size_t>& members, RoundReport& report) {
   std::vector<double> end = ready_;
-  for (const std::size_t node : members) end[node] += network_.training_seconds(node, nodes_.steps(node));
+  for (const std::size_t node : members) end[node] += network_.pace().training_seconds(node, nodes_.steps(node));
   const auto partners = pair_up(members, end);
   const std::size_t bytes = experiment_.layout->size() * sizeof(float);
   std::vector<Flat> mixed(members.size());
@@ -102,9 +101,9 @@ void Dpsgd::mix(const std::vector<std::size_t>& members, RoundReport& report) {
     std::ranges::copy(mixed[i], theta(node).begin());
     ready_[node] = end[node];
     for (const std::size_t other : partners[node]) {
-      ready_[node] = std::max(ready_[node], end[other] + network_.transfer_seconds(other, node, bytes));
+      ready_[node] = std::max(ready_[node], end[other] + network_.pace().transfer_seconds(other, node, bytes));
     }
-    report.extra["transmissions"] += static_cast<double>(partners[node].size());
+    report.transmissions += partners[node].size();
     report.bytes_up += partners[node].size() * bytes;
   }
 }

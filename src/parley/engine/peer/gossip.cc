@@ -24,7 +24,7 @@ Gossip::Gossip(const Experiment& experiment, ClientStore& store, std::size_t thr
 
 RoundReport Gossip::round(std::size_t number, const RoundProgress& done) {
   RoundReport report{.round = number};
-  report.extra = {{"transmissions", 0.0}, {"epochs", 0.0}, {"lost_visits", 0.0}};
+  report.extra = {{"lost_visits", 0.0}};
   const double began = events_.now();
   for (std::size_t finished = 0; finished < visits_a_round_;) {
     if (events_.empty()) {
@@ -42,7 +42,7 @@ RoundReport Gossip::round(std::size_t number, const RoundProgress& done) {
       if (done) done(finished, visits_a_round_);
     }
   }
-  report.extra["simulated_seconds"] = events_.now() - began;
+  report.simulated_seconds = events_.now() - began;
   close(report, events_.now());
   stage();
   return report;
@@ -62,9 +62,9 @@ void Gossip::wake(std::size_t node, RoundReport& report) {
   const auto weights = theta(node);
   messages_[sent_] = {to, age_[node], Flat(weights.begin(), weights.end())};
   const std::size_t bytes = weights.size_bytes() + sizeof(std::uint64_t);  // and the age
-  ++report.extra["transmissions"];
+  ++report.transmissions;
   report.bytes_up += bytes;
-  events_.plan(now + network_.transfer_seconds(node, to, bytes), to, Kind::arrive, sent_++);
+  events_.plan(now + network_.pace().transfer_seconds(node, to, bytes), to, Kind::arrive, sent_++);
 }
 
 void Gossip::arrive(const PeerEvent& event, RoundReport& report) {
@@ -81,7 +81,7 @@ void Gossip::arrive(const PeerEvent& event, RoundReport& report) {
 }
 
 void Gossip::begin(std::size_t node, RoundReport& report) {
-  const double end = events_.now() + network_.training_seconds(node, nodes_.steps(node));
+  const double end = events_.now() + network_.pace().training_seconds(node, nodes_.steps(node));
   if (network_.dies(node) <= end) {
     ++report.extra["lost_visits"];
     return;

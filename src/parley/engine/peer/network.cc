@@ -18,24 +18,15 @@ std::vector<Option> Network::declared() {
   return {
       {"visits", std::int64_t{0}, "visits to nodes a round; 0 means one for each model", at_least(0)},
       {"test_share", 0.1, "part of a node's data kept to test visitors on; 0 tests on what they train on", share},
-      {"step_seconds", 0.01, "simulated seconds of a training step at a node of ordinary speed", above(0.0)},
-      {"speed_spread", 0.0, "standard deviation of the logarithm of the nodes' speeds", at_least(0.0)},
-      {"delay", 0.05, "simulated seconds before the first byte arrives", at_least(0.0)},
-      {"bandwidth", 1e6, "bytes a simulated second over an ordinary link", above(0.0)},
-      {"link_spread", 0.0, "standard deviation of the logarithm of the links' bandwidths", at_least(0.0)},
       {"failures", 0.0, "share of the nodes that die", share},
       {"arrivals", 0.0, "share of the nodes that join late", share},
       {"horizon", 100.0, "simulated seconds within which nodes die or join", above(0.0)},
   };
 }
 
-Network::Network(const Options& peer, const Options& graph, const GraphRegistry& kinds, const Partition& partition,
-                 std::uint64_t seed)
-    : step_seconds_(peer.real("step_seconds")),
-      delay_(peer.real("delay")),
-      bandwidth_(peer.real("bandwidth")),
-      link_spread_(peer.real("link_spread")),
-      seed_(seed) {
+Network::Network(const Options& peer, const Pace& pace, const Options& graph, const GraphRegistry& kinds,
+                 const Partition& partition, std::uint64_t seed)
+    : pace_(pace) {
   const std::size_t clients = partition.clients.size();
   Stream stream(seed, "graph");
   graph_ = kinds.at(graph.text("kind")).make(graph, clients, stream);
@@ -49,18 +40,14 @@ Network::Network(const Options& peer, const Options& graph, const GraphRegistry&
         graph.text("kind"), nodes_.front(), lost,
         nodes_.size() < clients ? fmt::format(" ({} clients without data take no part)", clients - nodes_.size()) : "");
   }
-  Stream speeds(seed, "speed");
-  for (std::size_t client = 0; client < clients; ++client) {
-    speed_.push_back(std::exp(peer.real("speed_spread") * speeds.normal()));
-  }
   draw_lifetimes(peer, seed);
 }
 
 // Those who join late come from the other end of the order than those who die: a network may lose some nodes and gain
 // others, and only when the shares overlap does a node do both.
 void Network::draw_lifetimes(const Options& peer, std::uint64_t seed) {
-  joins_.assign(speed_.size(), 0.0);
-  dies_.assign(speed_.size(), kForever);
+  joins_.assign(graph_.size(), 0.0);
+  dies_.assign(graph_.size(), kForever);
   std::vector<std::size_t> order = nodes_;
   Stream stream(seed, "lifetimes");
   stream.shuffle(std::span(order));
@@ -91,15 +78,6 @@ double Network::next_presence(double time) const {
     if (dies_[node] > time) first = std::min(first, std::max(time, joins_[node]));
   }
   return first;
-}
-
-double Network::training_seconds(std::size_t node, std::size_t steps) const {
-  return static_cast<double>(steps) * step_seconds_ / speed_[node];
-}
-
-double Network::transfer_seconds(std::size_t from, std::size_t to, std::size_t bytes) const {
-  Stream link(seed_, "link", std::min(from, to), std::max(from, to));
-  return delay_ + static_cast<double>(bytes) / (bandwidth_ * std::exp(link_spread_ * link.normal()));
 }
 
 }  // namespace parley

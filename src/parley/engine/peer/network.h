@@ -1,4 +1,4 @@
-// The simulated network that peers live in: links, speeds, delays, and who is there when.
+// The simulated network that peers live in: who is linked to whom, who is there when, and how fast all that is.
 //
 // Everything is drawn once, from named streams; what it answers depends on the simulated time alone, so a resumed run
 // finds the same network.
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parley/data/partition.h"
+#include "parley/engine/pace.h"
 #include "parley/engine/peer/graph.h"
 
 namespace parley {
@@ -17,8 +18,8 @@ class Network {
   // The keys of [peer].
   static std::vector<Option> declared();
   // Clients without data take no part. Throws InputError when the others cannot all reach each other.
-  Network(const Options& peer, const Options& graph, const GraphRegistry& kinds, const Partition& partition,
-          std::uint64_t seed);
+  Network(const Options& peer, const Pace& pace, const Options& graph, const GraphRegistry& kinds,
+          const Partition& partition, std::uint64_t seed);
 
   // Those that take part, in rising order.
   const std::vector<std::size_t>& nodes() const { return nodes_; }
@@ -31,17 +32,15 @@ class Network {
   // The first moment at or after `time` at which anyone is there; infinite when all are dead.
   double next_presence(double time) const;
 
-  double training_seconds(std::size_t node, std::size_t steps) const;
-  double transfer_seconds(std::size_t from, std::size_t to, std::size_t bytes) const;
+  const Pace& pace() const { return pace_; }
 
  private:
   void draw_lifetimes(const Options& peer, std::uint64_t seed);
 
   Graph graph_;
   std::vector<std::size_t> nodes_;
-  std::vector<double> speed_, joins_, dies_;
-  double step_seconds_, delay_, bandwidth_, link_spread_;
-  std::uint64_t seed_;
+  std::vector<double> joins_, dies_;
+  Pace pace_;
 };
 
 }  // namespace parley

@@ -239,7 +239,7 @@ TEST(Walk, SeveralModelsPredictTogetherAndLearn) {
 
 TEST(Walk, GoesAlongLinksAndSlowNodesTakeLonger) {
   const auto summary = run({"method.name=cyclic", "graph.kind=ring", "peer.visits=40", "run.rounds=1",
-                            "peer.speed_spread=1", "client.shuffle=false"});
+                            "network.speed_spread=1", "client.shuffle=false"});
   const auto visits = visits_of(summary);
   std::set<double> durations;
   for (std::size_t i = 1; i < visits.size(); ++i) {
@@ -251,7 +251,7 @@ TEST(Walk, GoesAlongLinksAndSlowNodesTakeLonger) {
 
 TEST(Walk, AFifthOfTheNodesDiesAndNoModelIsLost) {
   const Experiment one = experiment({"method.models=8", "run.rounds=30", "peer.failures=0.2", "peer.horizon=5",
-                                     "peer.step_seconds=0.1", "peer.visits=8"});
+                                     "network.step_seconds=0.1", "peer.visits=8"});
   const TempFolder temp;
   const auto summary = run_experiment(one, temp / "run", {.threads = 2});
   std::size_t dead = 0, lost = 0;
@@ -308,7 +308,7 @@ TEST(Walk, SettingsOfPeersAreCheckedButLeftOutOfOtherRuns) {
   EXPECT_EQ(experiment({"method.name=fedavg", "graph.kind=ring"}).settings.to_toml().find("[graph]"),
             std::string::npos);
   EXPECT_NE(experiment({"graph.kind=ring"}).settings.to_toml().find("kind = \"ring\""), std::string::npos);
-  EXPECT_NE(refusal({"method.name=fedavg", "peer.delay=-1"}).find("peer.delay"), std::string::npos);
+  EXPECT_NE(refusal({"method.name=fedavg", "network.delay=-1"}).find("network.delay"), std::string::npos);
 }
 
 // The weights after a run.

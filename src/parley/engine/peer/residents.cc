@@ -43,7 +43,7 @@ void Residents::count(const Trained& trained, std::size_t node, RoundReport& rep
     return;
   }
   ++report.clients;
-  report.extra["epochs"] += static_cast<double>(nodes_.local().epochs);
+  report.epochs += static_cast<double>(nodes_.local().epochs);
   report.train_loss += trained.update->training.loss_sum;
   report.examples += trained.update->training.examples;
   report.steps += trained.update->training.steps;

@@ -77,7 +77,7 @@ std::vector<std::span<const float>> Walk::members() const {
 
 RoundReport Walk::round(std::size_t number, const RoundProgress& done) {
   RoundReport report{.round = number, .visits = Json::array()};
-  report.extra = {{"transmissions", 0.0}, {"epochs", 0.0}, {"lost_visits", 0.0}};
+  report.extra = {{"lost_visits", 0.0}};
   const double began = events_.now();
   for (std::size_t finished = 0; finished < visits_a_round_;) {
     const PeerEvent event = events_.next();
@@ -97,7 +97,7 @@ RoundReport Walk::round(std::size_t number, const RoundProgress& done) {
 void Walk::arrive(const PeerEvent& event, RoundReport& report) {
   if (!network_.alive(event.node, event.time)) return lose(event.subject, event.node, report);
   const double start = std::max(event.time, free_[event.node]);
-  const double end = start + network_.training_seconds(event.node, nodes_.steps(event.node));
+  const double end = start + network_.pace().training_seconds(event.node, nodes_.steps(event.node));
   if (network_.dies(event.node) <= end) {
     events_.plan(network_.dies(event.node), event.node, PeerEvent::Kind::lose, event.subject);
     return;
@@ -136,9 +136,9 @@ void Walk::move_on(std::size_t model, std::size_t keeper, RoundReport& report) {
     report.bytes_up += std::min(neighbours.size(), options_.candidates) * (traveller.belief.size() + 1) * sizeof(float);
   }
   traveller.host = next;
-  ++report.extra["transmissions"];
+  ++report.transmissions;
   report.bytes_up += traveller.bytes();
-  events_.plan(events_.now() + network_.transfer_seconds(keeper, next, traveller.bytes()), next,
+  events_.plan(events_.now() + network_.pace().transfer_seconds(keeper, next, traveller.bytes()), next,
                PeerEvent::Kind::arrive, model);
 }
 
@@ -151,7 +151,7 @@ void Walk::leave(const PeerEvent& event, RoundReport& report) {
       {"model", event.subject}, {"node", event.node}, {"start", shown(visit.start)}, {"end", shown(event.time)}};
   if (visit.refusal.empty()) {
     ++report.clients;
-    report.extra["epochs"] += static_cast<double>(nodes_.local().epochs);
+    report.epochs += static_cast<double>(nodes_.local().epochs);
     report.train_loss += visit.update.training.loss_sum;
     report.examples += visit.update.training.examples;
     report.steps += visit.update.training.steps;
@@ -197,7 +197,7 @@ void Walk::finish(RoundReport& report, double began) {
                    fmt::join(report.refused, "; "));
   }
   report.train_loss /= static_cast<double>(report.examples);
-  report.extra["simulated_seconds"] = events_.now() - began;
+  report.simulated_seconds = events_.now() - began;
   double buffers = 0.0, beliefs = 0.0;
   for (std::size_t k = 0; k < travellers_.size(); ++k) {
     const Traveller& traveller = travellers_[k];

@@ -55,7 +55,7 @@ function unitOf(kind, greatest) {
   return {scale: 1, unit: ''};
 }
 const kindOf = metric => /accuracy/.test(metric) ? 'percent' : /bytes/.test(metric) ? 'bytes' :
-    /seconds/.test(metric) ? 'seconds' : /^(round|clients|examples)$/.test(metric) ? 'count' : 'plain';
+    /seconds/.test(metric) ? 'seconds' : /^(round|clients|examples|transmissions|epochs)$/.test(metric) ? 'count' : 'plain';
 // A value with its unit, for the hover box.
 function spoken(kind, value) {
   if (kind === 'percent') return `${trimmed(value * 100, 2)} %`;
@@ -67,16 +67,27 @@ function spoken(kind, value) {
 const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', train_loss: 'Training loss',
   test_ece: 'Calibration error (ECE)', test_brier: 'Brier score', bytes_up: 'Bytes up, a round',
   bytes_down: 'Bytes down, a round', seconds: 'Seconds, a round', clients: 'Clients, a round', examples: 'Examples, a round',
+  s_accuracy: 'S: shared model, clients’ own data', mt_accuracy: 'MT: own models, own data', s_loss: 'S: loss', mt_loss: 'MT: loss',
+  transmissions: 'Transmissions, a round', epochs: 'Epochs, a round', simulated_seconds: 'Simulated time, a round',
   posterior_loss: 'Loss: posterior, and model dotted', posterior_ece: 'Calibration error: posterior, and model dotted',
   posterior_brier: 'Brier score: posterior, and model dotted', posterior_ood_auroc: 'Other data, AUROC: posterior, and model dotted',
   posterior_accuracy: 'Accuracy of the posterior', ood_auroc: 'Other data, AUROC', steps: 'Steps, a round', evaluation_seconds: 'Seconds of evaluation, a round'};
 const nameOf = metric => NAMES[metric] || metric.replace(/_/g, ' ');
 
 // ---- series --------------------------------------------------------------------------------------------------------
-// The horizontal position of each round of a run: the round, or bytes or seconds so far.
+// What can stand on the horizontal axis beside the round: the columns that are added up, their kind, and their words.
+const COSTS = {
+  bytes: {columns: ['bytes_up', 'bytes_down'], kind: 'bytes', words: unit => `${unit} sent, up and down`},
+  seconds: {columns: ['seconds'], kind: 'seconds', words: unit => `${unit} of training`},
+  transmissions: {columns: ['transmissions'], kind: 'count', words: () => 'transmissions'},
+  epochs: {columns: ['epochs'], kind: 'count', words: () => 'epochs, summed over clients'},
+  simulated_seconds: {columns: ['simulated_seconds'], kind: 'seconds', words: unit => `${unit} of simulated time`},
+};
+const xKindOf = () => view.x === 'round' ? 'count' : COSTS[view.x].kind;
+// The horizontal position of each round of a run: the round, or the cost so far.
 function positions(run) {
   if (view.x === 'round') return run.round;
-  const columns = view.x === 'bytes' ? ['bytes_up', 'bytes_down'] : ['seconds'];
+  const columns = COSTS[view.x].columns;
   let sum = 0;
   return run.round.map((_, i) => sum += columns.reduce((s, key) => s + ((run.metrics[key] || [])[i] || 0), 0));
 }
@@ -164,7 +175,7 @@ function scalesOf(chart, series, plotHeight, plotWidth) {
   const [y0, y1] = extentOf(series, s => [...s.mean.flatMap(p => banded && !log ? [p.y - p.sd, p.y + p.sd] : [p.y]),
     ...s.open.flat().map(p => p.y), ...(view.seeds ? s.lines.flat().map(p => p.y) : [])]);
   const bounds = kind === 'percent' ? {floor: 0, ceiling: 1} : y0 >= 0 ? {floor: 0} : {};
-  const whole = view.x === 'round', xKind = whole ? 'count' : view.x;
+  const whole = view.x === 'round', xKind = xKindOf();
   return {
     x: linearScale(whole || x1 === x0 ? x0 : 0, x1, Math.max(2, Math.floor(plotWidth / 70)), {pad: x1 === x0, kind: xKind, floor: 0}),
     y: log ? logScale(y0, y1) : linearScale(y0, y1, Math.max(3, Math.floor(plotHeight / 44)), {kind, ...bounds}),
@@ -191,7 +202,7 @@ function placeNames(series, ends, room, top, bottom) {
 }
 
 function drawAxes(root, chart, scales, box) {
-  const yTicks = tickTexts(scales.y, kindOf(chart.metric)), xTicks = tickTexts(scales.x, view.x === 'round' ? 'count' : view.x);
+  const yTicks = tickTexts(scales.y, kindOf(chart.metric)), xTicks = tickTexts(scales.x, xKindOf());
   scales.y.ticks.forEach((t, i) => {
     const y = box.y(t);
     root.append(svg('line', {class: 'grid', x1: box.left, x2: box.right, y1: y, y2: y}),
@@ -200,7 +211,7 @@ function drawAxes(root, chart, scales, box) {
   root.append(svg('line', {class: 'axis', x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom}));
   scales.x.ticks.forEach((t, i) => root.append(
       svg('text', {x: box.x(t), y: box.bottom + 17, 'text-anchor': 'middle'}, xTicks.texts[i])));
-  const what = view.x === 'round' ? 'round' : view.x === 'bytes' ? `${xTicks.unit} sent, up and down` : `${xTicks.unit} of training`;
+  const what = view.x === 'round' ? 'round' : COSTS[view.x].words(xTicks.unit);
   root.append(svg('text', {x: box.right, y: box.bottom + 33, 'text-anchor': 'end'}, what));
   return yTicks.unit;
 }
@@ -251,7 +262,7 @@ function draw(chart) {
   box.x = value => box.left + scales.x.at(value) * (box.right - box.left);
   box.y = value => box.bottom - scales.y.at(value) * (box.bottom - box.top);
   const root = svg('svg', {class: 'plot', viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', tabindex: '0',
-    'aria-label': `${nameOf(chart.metric)} against ${view.x === 'round' ? 'rounds' : view.x}: ` +
+    'aria-label': `${nameOf(chart.metric)} against ${view.x === 'round' ? 'rounds' : COSTS[view.x].words('')}: ` +
       series.map(s => `${s.label} ends at ${spoken(kindOf(chart.metric), ends(s).y)}`).join('; ') + '. Arrow keys move along the rounds.'});
   const unit = drawAxes(root, chart, scales, box);
   const clip = `clip-${charts.indexOf(chart)}`;
@@ -296,7 +307,7 @@ function showCross(x, chosen) {
   }
 }
 function showTip(chart, at, x, found) {
-  const kind = kindOf(chart.metric), head = view.x === 'round' ? `Round ${x}` : spoken(view.x, x);
+  const kind = kindOf(chart.metric), head = view.x === 'round' ? `Round ${x}` : `${spoken(xKindOf(), x)} ${xKindOf() === 'count' ? view.x : ''}`;
   found.sort((a, b) => b.p.y - a.p.y);
   chart.tip.replaceChildren(html('b', {}, head), ...found.slice(0, 14).map(({s, p}) => html('div', {}, swatch(s.g),
       html('span', {}, s.label), html('b', {}, spoken(kind, p.y)),
@@ -389,6 +400,10 @@ function makeCurves() {
   byId('spread').hidden = !data.groups.some((_, g) => data.runs.filter(run => run.group === g && run.counted).length > 1);
   makeCharts(metrics);
   makeLegend();
+  for (const button of document.querySelectorAll('[data-x]')) {
+    const cost = COSTS[button.dataset.x];
+    button.hidden = Boolean(cost) && !cost.columns.some(column => metrics.has(column));
+  }
   makeChoice('x', value => view.x = value);
   makeChoice('log', value => view.log = value === '1');
   makeChoice('seeds', value => view.seeds = value === '1');
