@@ -30,6 +30,7 @@ struct RoundReport {
   std::size_t bytes_down = 0;
   std::vector<std::string> refused;  // "client 7: diverged: …"
   std::map<std::string, double> extra;
+  bool finished = false;  // the method asks for no further round
   Json visits = nullptr;  // where travelling models went; null when there are none
 };
 
@@ -45,8 +46,8 @@ class Engine {
   virtual RoundReport round(std::size_t number, const RoundProgress& done) = 0;
   // What the run predicts with, on all rows of a data set.
   virtual Evaluation evaluate(const Dataset& data) = 0;
-  // What else is measured whenever the test set is; for metrics.jsonl.
-  virtual std::map<std::string, double> measure(std::size_t round) = 0;
+  // What else is measured whenever the test set is; for metrics.jsonl. `last`: no further round will follow.
+  virtual std::map<std::string, double> measure(std::size_t round, bool last) = 0;
   // What the last measure() found for each client, one object each; null when it does not ask them.
   virtual Json client_table() const { return nullptr; }
 

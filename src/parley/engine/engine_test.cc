@@ -190,6 +190,15 @@ TEST(Engine, ARoundTakesAsLongAsItsSlowestClient) {
   EXPECT_GT(seconds({"network.link_spread=1"}), even);  // 23 links, so some are slower than ordinary
 }
 
+TEST(Engine, AMethodThatIsFinishedEndsTheRunWithAnEvaluation) {
+  const TempFolder temp;
+  const auto one = experiment({"method.name=fne", "method.patience=3", "method.chance=0", "method.population=12",
+                               "method.parents=4", "run.rounds=400", "evaluate.every=1000"});
+  const auto summary = run_experiment(one, temp / "run", {.threads = 2});
+  EXPECT_LT(summary.metrics.size(), 400u);
+  EXPECT_TRUE(summary.metrics.back().contains("test_accuracy"));
+}
+
 TEST(Engine, ADivergedClientIsRefusedByNameAndTheRoundGoesOn) {
   // Client 1's labels are fine, but its features explode: its loss leaves the numbers at the first step.
   Experiment one = experiment({"partition.alpha=100", "partition.clients=4", "server.participation=1"});

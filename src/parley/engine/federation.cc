@@ -177,6 +177,7 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   }
   state_ = std::move(next);
   report.extra = std::move(task.metrics);
+  report.finished = task.finished;
   return report;
 }
 
@@ -199,10 +200,10 @@ Evaluation Federation::evaluate(const Dataset& data) {
   return total;
 }
 
-std::map<std::string, double> Federation::measure(std::size_t round) {
+std::map<std::string, double> Federation::measure(std::size_t round, bool last) {
   auto metrics = measure_uncertainty(experiment_, *this, round);
   if (experiment_.settings.evaluate.flag("clients")) {
-    const ClientSurvey found = survey(round);
+    const ClientSurvey found = survey(round, last);
     client_table_ = found.table();
     metrics.merge(found.metrics());
   }
@@ -215,7 +216,7 @@ Json Federation::progress() const {
 }
 
 void Federation::restore(const Json& progress) {
-  if (experiment_.settings.evaluate.flag("clients")) own_ = results_from_json(progress.at("own_results"));
+  if (progress.contains("own_results")) own_ = results_from_json(progress.at("own_results"));
 }
 
 ClientResult Federation::test_client(Worker& worker, const ClientTask& task, std::size_t networks,
@@ -242,10 +243,12 @@ std::optional<ClientResult> Federation::own_result(Worker& worker, const ClientT
   return test_client(worker, task, method.own_networks(), [&](std::size_t network) { method.load_own(task, network); });
 }
 
-ClientSurvey Federation::survey(std::size_t round) {
+ClientSurvey Federation::survey(std::size_t round, bool last) {
   const Method& method = *experiment_.method;
   const auto epochs = static_cast<std::size_t>(experiment_.settings.evaluate.integer("finetune"));
-  const bool finetune = epochs > 0 && static_cast<std::int64_t>(round) == experiment_.settings.run.integer("rounds");
+  const bool finetune = epochs > 0 && last;
+  // Nobody has trained, or the run was not asked then: without a single own model there is nothing to say of them.
+  const bool known = std::ranges::any_of(own_, [](const auto& result) { return result.has_value(); });
   LocalOptions local = local_;
   local.epochs = epochs;
   ClientSurvey survey{
@@ -255,7 +258,7 @@ ClientSurvey Federation::survey(std::size_t round) {
     Worker& worker = *workers_[index];
     const ClientTask task = task_for(worker, *worker.model, round, client);
     survey.shared[client] = test_client(worker, task, 1, [&](std::size_t) { method.load_shared(task); });
-    if (!survey.own[client]) survey.own[client] = survey.shared[client];
+    if (known && !survey.own[client]) survey.own[client] = survey.shared[client];
     if (!finetune || task.data.size() == 0) return;
     survey.finetuned[client] = test_client(worker, task, 1, [&](std::size_t) {
       method.load_shared(task);

@@ -35,7 +35,7 @@ class Federation final : public Engine {
   Evaluation evaluate(const Dataset& data) override;
   // What the model does not know (engine/uncertainty) and what each client gets (engine/client_results), as [evaluate]
   // asks for it.
-  std::map<std::string, double> measure(std::size_t round) override;
+  std::map<std::string, double> measure(std::size_t round, bool last) override;
   Json client_table() const override { return client_table_; }
   Json progress() const override;
   void restore(const Json& progress) override;
@@ -70,7 +70,7 @@ class Federation final : public Engine {
   // What the networks that `load` puts into task.model predict together.
   ClientResult test_client(Worker& worker, const ClientTask& task, std::size_t networks,
                            const std::function<void(std::size_t network)>& load) const;
-  ClientSurvey survey(std::size_t round);
+  ClientSurvey survey(std::size_t round, bool last);
   Turn account(const Update& update, std::size_t examples) const;
   void require_enough(const CohortResult& result, const RoundReport& report, std::size_t cohort) const;
 

@@ -70,7 +70,7 @@ Json metrics_of(const RoundReport& report) {
   return line;
 }
 
-void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, std::size_t round) {
+void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, std::size_t round, bool last) {
   const Evaluation evaluation = engine.evaluate(*experiment.federated.data.test);
   line["test_loss"] = evaluation.loss();
   if (evaluation.classified()) {
@@ -80,7 +80,7 @@ void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, st
     line["class_total"] = evaluation.class_total;
     line["class_correct"] = evaluation.class_correct;
   }
-  for (const auto& [name, value] : engine.measure(round)) line[name] = value;
+  for (const auto& [name, value] : engine.measure(round, last)) line[name] = value;
 }
 
 // The settings that decide a run's bytes: all but how many rounds it goes on for.
@@ -156,7 +156,9 @@ class Runner {
     folder_.begin(experiment_.settings.to_toml(), info_, summary.resumed_from);
     store_.open_at(summary.resumed_from);
     if (summary.resumed_from > 0) engine_->restore(progress);
-    for (std::size_t round = summary.resumed_from + 1; round <= rounds_; ++round) one_round(round);
+    for (std::size_t round = summary.resumed_from + 1; round <= rounds_; ++round) {
+      if (one_round(round)) break;
+    }
     folder_.write_model(engine_->state());
     summary.metrics = folder_.metrics();
     summary.seconds = seconds();
@@ -166,7 +168,8 @@ class Runner {
   double seconds() const { return earlier_seconds_ + watch_.seconds(); }
 
  private:
-  void one_round(std::size_t round) {
+  // Whether it was the last.
+  bool one_round(std::size_t round) {
     if (controls_.progress) controls_.progress->started(round, rounds_);
     const Stopwatch watch;
     const RoundReport report = engine_->round(round, [&](std::size_t finished, std::size_t cohort) {
@@ -175,19 +178,21 @@ class Runner {
     Json line = metrics_of(report);
     line["seconds"] = watch.seconds();
     const auto every = static_cast<std::size_t>(experiment_.settings.evaluate.integer("every"));
-    if (round % every == 0 || round == rounds_) {
+    const bool last = round == rounds_ || report.finished;
+    if (round % every == 0 || last) {
       const Stopwatch evaluation;
-      add_evaluation(line, experiment_, *engine_, round);
+      add_evaluation(line, experiment_, *engine_, round, last);
       if (const Json table = engine_->client_table(); !table.is_null()) folder_.write_clients(table);
       line["evaluation_seconds"] = evaluation.seconds();
     }
     folder_.append_metrics(line);
     store_.commit(round);
-    if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || round == rounds_)) {
+    if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || last)) {
       folder_.write_checkpoint(round, engine_->state(), {{"seconds", seconds()}, {"engine", engine_->progress()}});
       store_.sweep();
     }
     if (controls_.progress) controls_.progress->round_done(line);
+    return last;
   }
 
   const Experiment& experiment_;
@@ -239,12 +244,17 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
     fail("{}: {} ends with the models of many peers, and evaluate asks the one of a server; see its report instead",
          folder.string(), experiment.settings.method.text("name"));
   }
-  ClientStore store(ClientStore::Keep::memory, {}, real_files());
+  RunFolder run(folder, real_files());
+  ClientStore store(ClientStore::Keep::memory, run.client_folder(), real_files());
   Federation federation(experiment, store, threads);
+  if (const auto checkpoint = run.resume(federation.state())) {  // what clients keep to themselves, where it was kept
+    store.open_at(checkpoint->round);
+    federation.restore(checkpoint->progress.value("engine", Json()));
+  }
   federation.state().restore(read_safetensors(model), model.string());
   const auto rounds = static_cast<std::size_t>(experiment.settings.run.integer("rounds"));
   Json line = {{"round", rounds}};
-  add_evaluation(line, experiment, federation, rounds);
+  add_evaluation(line, experiment, federation, rounds, true);
   return line;
 }
 

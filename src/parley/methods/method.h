@@ -60,6 +60,8 @@ struct ServerTask {
   const ServerStep& step;
   // What the method wants in metrics.jsonl beside the common numbers.
   std::map<std::string, double> metrics = {};
+  // Set by a method that has nothing more to gain from further rounds: the run then ends with this one.
+  bool finished = false;
 
   // Lets the server step take "theta" towards `target`. What is not trained (running statistics) is replaced.
   void move_theta(std::span<const double> target) const;

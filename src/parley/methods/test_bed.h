@@ -53,6 +53,8 @@ class TestBed {
 
   const Method& method() const { return *method_; }
   State& state() { return state_; }
+  // Whether the method asked for no further round in its last.
+  bool finished() const { return finished_; }
   ClientStore& store() { return store_; }
   std::span<float> theta() { return state_.at("theta"); }
   std::size_t clients() const { return rows_.size(); }
@@ -78,6 +80,7 @@ class TestBed {
   void serve(std::size_t round, Sum& sum) {
     ServerTask task{.round = round, .clients = rows_.size(), .state = state_, .sum = sum, .step = *step_};
     method_->server(task);
+    finished_ = task.finished;
     store_.commit(round);
   }
 
@@ -182,6 +185,7 @@ class TestBed {
   std::unique_ptr<Method> method_;
   std::unique_ptr<ServerStep> step_;
   State state_;
+  bool finished_ = false;
   ClientStore store_{ClientStore::Keep::memory, {}, real_files()};
 };
 

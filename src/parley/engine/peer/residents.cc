@@ -70,7 +70,7 @@ Evaluation Residents::evaluate(const Dataset& data) {
   return workers_.evaluate({state_.at("theta")}, data);
 }
 
-std::map<std::string, double> Residents::measure(std::size_t) {
+std::map<std::string, double> Residents::measure(std::size_t, bool) {
   if (experiment_.federated.data.test->classes == 0) return {};
   constexpr std::size_t kAsked = 10;
   std::vector<std::size_t> asked = network_.nodes();

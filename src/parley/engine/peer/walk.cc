@@ -214,7 +214,7 @@ Evaluation Walk::evaluate(const Dataset& data) {
   return workers_.evaluate(members(), data);
 }
 
-std::map<std::string, double> Walk::measure(std::size_t) {
+std::map<std::string, double> Walk::measure(std::size_t, bool) {
   if (travellers_.size() == 1) return {};
   double sum = 0.0;
   for (const auto& member : members()) {

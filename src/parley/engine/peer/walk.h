@@ -29,7 +29,7 @@ class Walk final : public Engine {
   // The models' mean output.
   Evaluation evaluate(const Dataset& data) override;
   // single_accuracy: the mean over the models of each one's own, when there are several.
-  std::map<std::string, double> measure(std::size_t round) override;
+  std::map<std::string, double> measure(std::size_t round, bool last) override;
   Json progress() const override;
   void restore(const Json& progress) override;
 

@@ -120,8 +120,9 @@ class Fne final : public Method {
     const auto order = ranked(fitness);
     task.metrics["fitness_best"] = fitness[order[0]];
     task.metrics["fitness_validation"] = fitness[0];
-    if (stopped(task.state)) return;
-    save(task, fitness[0], order[0]);
+    if (!stopped(task.state)) save(task, fitness[0], order[0]);
+    task.finished = stopped(task.state);
+    if (task.finished) return;
     escape(task.state, task.round, fitness[0]);
     task.metrics["mutation_boost"] = task.state.scalars[kBoost];
     breed(task.state, task.round, order);

@@ -210,6 +210,7 @@ TEST(Fne, WithPatienceTheBestIsKeptAndEvolutionStops) {
   EXPECT_TRUE(std::ranges::equal(candidate(std::span<const float>(bed.state().at("population")), 0, 3), saved));
   const Flat population(bed.state().at("population").begin(), bed.state().at("population").end());
   bed.round(61);
+  EXPECT_TRUE(bed.finished());
   EXPECT_TRUE(std::ranges::equal(bed.state().at("population"), population));
   EXPECT_TRUE(std::ranges::equal(bed.theta(), saved));
 }

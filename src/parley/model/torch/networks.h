@@ -27,4 +27,7 @@ MakeNetwork make_densenet121;  // Huang et al. 2017, for images of 32 × 32
 MakeNetwork make_mobilenetv2;  // Sandler et al. 2018, for images of 32 × 32
 MakeNetwork make_bilstm;       // two layers, on rows of token ids
 
+// Schirrmeister et al. 2017, "shallow ConvNet", for EEG trials; the thesis's network of chapter 5.
+MakeNetwork make_shallow_convnet;
+
 }  // namespace parley

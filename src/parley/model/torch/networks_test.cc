@@ -89,6 +89,7 @@ TEST(Networks, HaveTheParametersOfTheirTables) {
   check({"densenet121", kColour, 6956298, 41760, 120});
   check({"mobilenetv2", kColour, 2296922, 17544, 57});
   check({"bilstm", {.input_shape = {12}, .outputs = 2}, 2000000 + 733184 + 1576960 + 513 * 2, 0, 0});
+  check({"shallow_convnet", {.input_shape = {64, 256}, .outputs = 2}, 40 * 26 + 40 * 40 * 64 + 80 + 441 * 2, 40, 1});
 }
 
 TEST(GroupNorm, HasNoStatistics) {
@@ -137,6 +138,28 @@ TEST(Networks, GradientAgreesWithCentralDifferences) {
           << entry.name;
     }
   }
+}
+
+TEST(ShallowConvNet, GradientOfEveryPartAgreesWithCentralDifferences) {
+  const Task task{.input_shape = {5, 40}, .outputs = 2};
+  const RandomBatch batch(6, task);
+  const auto model = make("shallow_convnet", "auto", task,
+                          {{"filters", std::int64_t{3}},
+                           {"kernel", std::int64_t{7}},
+                           {"pool", std::int64_t{10}},
+                           {"pool_stride", std::int64_t{5}}});
+  for (const auto& entry : model->layout().entries()) {
+    // A bias of the filters in time is taken away again by the norm behind them.
+    if (!is_trainable(entry.role) || entry.name == "time.bias") continue;
+    EXPECT_LT(directional_error(*model, batch.get(), entry), 0.02) << entry.name;
+  }
+}
+
+TEST(ShallowConvNet, RefusesTrialsTooShortForItsWindows) {
+  EXPECT_EQ(refusal([] {
+              make("shallow_convnet", "auto", {.input_shape = {64, 90}, .outputs = 2});
+            }),
+            "model shallow_convnet: a trial has 90 samples, but model.kernel and model.pool need 99; lower them");
 }
 
 TEST(LeNet, GradientOfEveryPartAgreesWithCentralDifferences) {

@@ -18,6 +18,7 @@ extern "C" Model* parley_make_torch_model(const std::string& name, const Options
       {"densenet121", make_densenet121},
       {"mobilenetv2", make_mobilenetv2},
       {"bilstm", make_bilstm},
+      {"shallow_convnet", make_shallow_convnet},
       {"torchscript", make_script},
   };
   return makers.at(name)(name, options, task).release();

@@ -33,14 +33,15 @@ void add_cnn(ModelRegistry& registry, const std::string& name, const std::string
                torch_backend(name));
 }
 
+const Option kNorm{"norm",
+                   std::string("batch"),
+                   "behind the convolutions: over the batch, or over eight channels",
+                   {},
+                   {"batch", "group"}};
+
 void add_normed(ModelRegistry& registry, const std::string& name, const std::string& summary,
                 const std::string& source) {
-  const Option norm{"norm",
-                    std::string("batch"),
-                    "behind the convolutions: over the batch, or over eight channels",
-                    {},
-                    {"batch", "group"}};
-  registry.add({.name = name, .summary = summary, .source = source, .options = {norm}}, torch_backend(name));
+  registry.add({.name = name, .summary = summary, .source = source, .options = {kNorm}}, torch_backend(name));
 }
 
 void add_bilstm(ModelRegistry& registry) {
@@ -51,6 +52,19 @@ void add_bilstm(ModelRegistry& registry) {
                             {"embedding", std::int64_t{100}, "width of the embedding", at_least(1)},
                             {"hidden", std::int64_t{256}, "width of each direction's state", at_least(1)}}},
                torch_backend("bilstm"));
+}
+
+void add_shallow_convnet(ModelRegistry& registry) {
+  registry.add(
+      {.name = "shallow_convnet",
+       .summary = "Filters in time, then across electrodes, then log power; for EEG trials.",
+       .source = "Schirrmeister et al. 2017; the thesis, ch. 5",
+       .options = {{"filters", std::int64_t{40}, "filters in time, and as many across electrodes", at_least(1)},
+                   {"kernel", std::int64_t{25}, "samples of a filter in time", at_least(1)},
+                   {"pool", std::int64_t{75}, "samples of a window of power", at_least(1)},
+                   {"pool_stride", std::int64_t{15}, "samples from one window to the next", at_least(1)},
+                   kNorm}},
+      torch_backend("shallow_convnet"));
 }
 
 }  // namespace
@@ -68,6 +82,7 @@ void add_torch_models(ModelRegistry& registry) {
   add_normed(registry, "densenet121", "DenseNet-121 for small images, growth rate 32.", "Huang et al. 2017");
   add_normed(registry, "mobilenetv2", "MobileNetV2 for small images.", "Sandler et al. 2018");
   add_bilstm(registry);
+  add_shallow_convnet(registry);
   registry.add({.name = "torchscript",
                 .summary = "Your own network: any TorchScript module exported from Python.",
                 .source = "torch.jit.script(net).save(\"net.pt\")",
