@@ -46,6 +46,7 @@ Dataset select_rows(const Dataset& data, std::span<const std::uint32_t> rows) {
   Dataset result;
   result.name = data.name;
   result.shape = data.shape;
+  result.content = data.content;
   result.transform = data.transform;
   result.classes = data.classes;
   result.class_names = data.class_names;
