@@ -88,6 +88,39 @@ void add_sensors(DatasetRegistry& registry) {
                load_eeg);
 }
 
+void add_texts(DatasetRegistry& registry) {
+  registry.add(
+      {"shakespeare",
+       "The next of 80 characters in what a role of a play says; the role is the user. model.vocabulary = 81.",
+       "McMahan et al. 2017; Bosak's XML of the Moby text",
+       {{"length", std::int64_t{80}, "characters that are read before the one to be told", between(1, 10000)},
+        {"stride", std::int64_t{10}, "characters from the start of one sequence to that of the next", at_least(1)},
+        {"max_sequences", std::int64_t{0}, "most training sequences of a role, and most test ones; 0 = all",
+         at_least(0)},
+        {"min_characters", std::int64_t{1000}, "leave out roles that say less", at_least(1)},
+        {"test_fraction",
+         0.2,
+         "part of each role's text, its end, that is held out",
+         {.low = 0, .high = 1, .low_excluded = true, .high_excluded = true}}}},
+      load_shakespeare);
+  registry.add({"sentiment140",
+                "Whether a tweet is in a good or a bad mood; its author is the user (few tweets each: see "
+                "partition.users_per_client).",
+                "Go et al. 2009",
+                join({{"vocabulary",
+                       std::string("training"),
+                       "which words are known: training = the commonest of the training tweets, glove = those of "
+                       "glove/glove.6B.50d.head.txt, in its order",
+                       {},
+                       {"training", "glove"}},
+                      {"words", std::int64_t{9998}, "most words that are known; model.vocabulary = words + 2",
+                       between(1, 10'000'000)},
+                      {"length", std::int64_t{30}, "words of a tweet that are read; shorter ones are padded",
+                       between(1, 10000)}},
+                     hold_out_options(0.2, "of all tweets"))},
+               load_sentiment140);
+}
+
 void add_arrays(DatasetRegistry& registry) {
   registry.add({"idx",
                 "Four idx files (MNIST's format), plain or gzip.",
@@ -150,6 +183,7 @@ DatasetRegistry datasets() {
   DatasetRegistry registry("data set");
   add_named(registry);
   add_sensors(registry);
+  add_texts(registry);
   add_arrays(registry);
   add_files(registry);
   return registry;
