@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "parley/base/errors.h"
+#include "parley/base/random.h"
 #include "parley/data/characters.h"
 #include "parley/data/formats.h"
 #include "parley/data/locate.h"
@@ -71,10 +72,35 @@ Vocabulary vocabulary_for(std::span<const std::string> training, const Options& 
   return Vocabulary(read_glove_words(folder / file, most));
 }
 
-std::vector<std::string> texts_of(const Tweets& tweets, std::span<const std::uint32_t> rows) {
-  std::vector<std::string> texts;
-  for (const auto row : rows) texts.push_back(tweets.texts[row]);
-  return texts;
+using Rows = std::vector<std::uint32_t>;
+
+std::vector<std::string> pick(const std::vector<std::string>& from, const Rows& rows) {
+  std::vector<std::string> picked;
+  for (const auto row : rows) picked.push_back(from[row]);
+  return picked;
+}
+
+// Training and test rows. The file has long stretches of one mood; in a random order neither the first rows
+// (data.limit) nor neighbouring users (partition.users_per_client) are of one kind.
+std::pair<Rows, Rows> split_tweets(std::size_t count, const Options& options) {
+  const auto seed = static_cast<std::uint64_t>(options.integer("split_seed"));
+  auto [train, test] = hold_out_rows(count, options.real("test_fraction"), seed);
+  Stream order(seed, "data.order");
+  order.shuffle(std::span(train));
+  order.shuffle(std::span(test));
+  return {std::move(train), std::move(test)};
+}
+
+Dataset tweets_as_tokens(const Tweets& tweets, const Rows& rows, const Vocabulary& vocabulary, std::size_t length) {
+  Dataset data = tokens_of(length, 2, {"negative", "positive"});
+  std::vector<float> ids;
+  ids.reserve(rows.size() * length);
+  for (const auto row : rows) {
+    vocabulary.append_ids(tweets.texts[row], length, ids);
+    data.labels.push_back(tweets.labels[row]);
+  }
+  data.values = std::move(ids);
+  return data;
 }
 
 }  // namespace
@@ -110,21 +136,17 @@ TrainTest load_sentiment140(const Options& options, const DataRoots& roots) {
   const std::string file = "sentiment140_union.csv";
   const fs::path folder =
       folder_with(roots, "sentiment140", "sentiment140", file, "put the tweets of Sentiment140 there");
-  Tweets tweets = read_tweets(folder / file);
+  const Tweets tweets = read_tweets(folder / file);
   if (tweets.labels.size() < 2) fail("{}: one tweet; expected two or more", (folder / file).string());
   const auto length = static_cast<std::size_t>(options.integer("length"));
-  // The words are chosen before the rows are made, and without the test tweets.
-  const auto [train, test] = hold_out_rows(tweets.labels.size(), options.real("test_fraction"),
-                                           static_cast<std::uint64_t>(options.integer("split_seed")));
-  const Vocabulary vocabulary = vocabulary_for(texts_of(tweets, train), options, roots);
-  std::vector<float> ids;
-  ids.reserve(tweets.texts.size() * length);
-  for (const auto& text : tweets.texts) vocabulary.append_ids(text, length, ids);
-  Dataset all = tokens_of(length, 2, {"negative", "positive"});
-  all.values = std::move(ids);
-  all.labels = std::move(tweets.labels);
-  all.users = number_users(tweets.users, {}).train;
-  return share(select_rows(all, train), select_rows(all, test));
+  const auto [train_rows, test_rows] = split_tweets(tweets.labels.size(), options);
+  const Vocabulary vocabulary = vocabulary_for(pick(tweets.texts, train_rows), options, roots);
+  Dataset train = tweets_as_tokens(tweets, train_rows, vocabulary, length);
+  Dataset test = tweets_as_tokens(tweets, test_rows, vocabulary, length);
+  NumberedUsers users = number_users(pick(tweets.users, train_rows), pick(tweets.users, test_rows));
+  train.users = std::move(users.train);
+  test.users = std::move(users.test);
+  return share(std::move(train), std::move(test));
 }
 
 }  // namespace parley

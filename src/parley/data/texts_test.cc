@@ -1,3 +1,4 @@
+#include <numeric>
 #include <set>
 
 #include "parley/data/read/plays.h"
@@ -121,6 +122,9 @@ TEST(RealTexts, Sentiment140) {
   users.insert(data.test->users.begin(), data.test->users.end());
   EXPECT_EQ(users.size(), 55817u);
   EXPECT_EQ(data.test->size(), 12840u);
+  // In the file 489 of the first 500 are negative.
+  const auto positive = std::accumulate(data.train->labels.begin(), data.train->labels.begin() + 500, 0);
+  EXPECT_NEAR(positive, 0.54 * 500, 50);
 }
 
 }  // namespace
