@@ -8,6 +8,7 @@ find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(CURL REQUIRED)
+find_package(EXPAT REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_path(PARLEY_CBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu/openblas-pthread openblas openblas-pthread

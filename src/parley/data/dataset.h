@@ -22,11 +22,19 @@ struct Affine {
   std::vector<float> shift;
 };
 
+// What the values are: this decides what data.normalize = "auto" does with them.
+enum class Content {
+  numbers,       // bytes of images, or numbers on a scale that the user has chosen
+  measurements,  // numbers on scales of their own (sensors, statistics): standardised
+  tokens,        // names of words or characters: no arithmetic makes sense on them
+};
+
 // Examples of one kind. Row-major: example i has features [i·features(), (i+1)·features()).
 struct Dataset {
   std::string name;
   std::vector<std::int64_t> shape;  // of one example: {1, 28, 28} or {561}
   std::variant<std::vector<std::uint8_t>, std::vector<float>> values;
+  Content content = Content::numbers;
   Affine transform;                  // applied on the way into a batch; empty: values as they are
   std::vector<std::int32_t> labels;  // classification: one a row, in [0, classes)
   std::size_t classes = 0;           // 0 for regression

@@ -7,6 +7,7 @@
 #include "parley/data/normalize.h"
 #include "parley/data/partition.h"
 #include "parley/data/select.h"
+#include "parley/data/test_folder.h"
 
 namespace parley {
 namespace {
@@ -66,6 +67,17 @@ TEST(Normalize, StandardGivesMeanZeroAndDeviationOne) {
   }
   EXPECT_NEAR(sum / 6, 0, 1e-6);
   EXPECT_NEAR(squares / 6, 1, 1e-5);
+}
+
+TEST(Normalize, MeasurementsAreStandardisedAndTokensNever) {
+  Dataset data = small();
+  data.content = Content::measurements;
+  EXPECT_EQ(normalizer(data, "auto").shift, normalizer(data, "standard").shift);
+  data.content = Content::tokens;
+  EXPECT_TRUE(normalizer(data, "auto").scale.empty());
+  EXPECT_TRUE(normalizer(data, "none").scale.empty());
+  expect_refusal([&] { normalizer(data, "unit"); }, {"data.normalize", "'small' has token ids", "\"auto\""});
+  EXPECT_EQ(select_rows(data, std::vector<std::uint32_t>{1}).content, Content::tokens);
 }
 
 TEST(Normalize, FloatsStayUnlessAsked) {

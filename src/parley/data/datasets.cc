@@ -15,18 +15,33 @@ Option shape_option() {
           "how the features of a row are laid out, for example [1, 28, 28]; empty = as the source says", at_least(1)};
 }
 
-// For sources that may come without a test part.
-std::vector<Option> hold_out_options() {
+std::vector<Option> join(std::vector<Option> options, const std::vector<Option>& more) {
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+std::vector<Option> hold_out_options(double fraction, const std::string& when) {
   return {{"test_fraction",
-           0.2,
-           "part of the rows that is held out when there is no test part",
+           fraction,
+           "part of the rows that is held out " + when,
            {.low = 0, .high = 1, .low_excluded = true, .high_excluded = true}},
           {"split_seed", std::int64_t{0}, "seed of that choice", at_least(0)}};
 }
 
+// For sources that may come without a test part.
 std::vector<Option> with_hold_out(std::vector<Option> options) {
-  for (auto& option : hold_out_options()) options.push_back(option);
-  return options;
+  return join(std::move(options), hold_out_options(0.2, "when there is no test part"));
+}
+
+// For sources with users, whose own test part has other users.
+std::vector<Option> split_options(const std::string& publisher) {
+  return join({{"split",
+                std::string("publisher"),
+                "where the test rows come from: publisher = " + publisher +
+                    "; rows = a random part of each user's rows, so that every user is in both",
+                {},
+                {"publisher", "rows"}}},
+              hold_out_options(0.25, "of each user's with split = \"rows\""));
 }
 
 void add_named(DatasetRegistry& registry) {
@@ -44,16 +59,66 @@ void add_named(DatasetRegistry& registry) {
                   {},
                   {"auto", "binary", "images"}}}},
                load_cifar10);
-  registry.add({"digits_by_writer",
-                "MNIST with the writer of each digit as its user (539 writers in training).",
-                "Yadav & Bottou 2019 (QMNIST)",
-                {{"test_per_writer",
-                  0.0,
-                  "when above 0, the test set is this part of each training writer's digits "
-                  "instead of MNIST's",
-                  {.low = 0, .high = 1, .high_excluded = true}},
-                 {"split_seed", std::int64_t{0}, "seed of that choice", at_least(0)}}},
+  registry.add({"digits_by_writer", "MNIST with the writer of each digit as its user (539 writers in training).",
+                "Yadav & Bottou 2019 (QMNIST)", split_options("MNIST's own test part, by other writers")},
                load_digits_by_writer);
+}
+
+void add_sensors(DatasetRegistry& registry) {
+  registry.add(
+      {"har", "What 30 people do, by their telephones' motion sensors: windows of 2.56 s; the subject is the user.",
+       "Reyes-Ortiz et al. 2016 (HAPT)",
+       join({{"features",
+              std::string("statistics"),
+              "statistics = 380 numbers a window, in time and frequency; raw = 6 axes × 128 samples",
+              {},
+              {"statistics", "raw"}},
+             {"activities", std::int64_t{6}, "6 = walking to lying, 12 = also the changes between postures",
+              between(6, 12)}},
+            split_options("the published one, 21 subjects in training and 9 others in test"))},
+      load_har);
+  registry.add({"vsn", "Which of two vehicles passes, by 23 acoustic and seismic sensors; the sensor is the user.",
+                "Duarte & Hu 2004", hold_out_options(0.25, "of each sensor's")},
+               load_vsn);
+  registry.add({"eeg",
+                "One second of EEG of alcoholic and control subjects, 468 + 480 trials; the subject is the user.",
+                "Begleiter 1999 (UCI)",
+                {{"channels", std::int64_t{64}, "how many of the 64 electrodes, in the files' order", between(1, 64)},
+                 {"decimate", std::int64_t{1}, "samples that are averaged to one; a divisor of 256", between(1, 256)}}},
+               load_eeg);
+}
+
+void add_texts(DatasetRegistry& registry) {
+  registry.add(
+      {"shakespeare",
+       "The next of 80 characters in what a role of a play says; the role is the user. model.vocabulary = 81.",
+       "McMahan et al. 2017; Bosak's XML of the Moby text",
+       {{"length", std::int64_t{80}, "characters that are read before the one to be told", between(1, 10000)},
+        {"stride", std::int64_t{10}, "characters from the start of one sequence to that of the next", at_least(1)},
+        {"max_sequences", std::int64_t{0}, "most training sequences of a role, and most test ones; 0 = all",
+         at_least(0)},
+        {"min_characters", std::int64_t{1000}, "leave out roles that say less", at_least(1)},
+        {"test_fraction",
+         0.2,
+         "part of each role's text, its end, that is held out",
+         {.low = 0, .high = 1, .low_excluded = true, .high_excluded = true}}}},
+      load_shakespeare);
+  registry.add({"sentiment140",
+                "Whether a tweet is in a good or a bad mood; its author is the user (few tweets each: see "
+                "partition.users_per_client).",
+                "Go et al. 2009",
+                join({{"vocabulary",
+                       std::string("training"),
+                       "which words are known: training = the commonest of the training tweets, glove = those of "
+                       "glove/glove.6B.50d.head.txt, in its order",
+                       {},
+                       {"training", "glove"}},
+                      {"words", std::int64_t{9998}, "most words that are known; model.vocabulary = words + 2",
+                       between(1, 10'000'000)},
+                      {"length", std::int64_t{30}, "words of a tweet that are read; shorter ones are padded",
+                       between(1, 10000)}},
+                     hold_out_options(0.2, "of all tweets"))},
+               load_sentiment140);
 }
 
 void add_arrays(DatasetRegistry& registry) {
@@ -117,6 +182,8 @@ void add_files(DatasetRegistry& registry) {
 DatasetRegistry datasets() {
   DatasetRegistry registry("data set");
   add_named(registry);
+  add_sensors(registry);
+  add_texts(registry);
   add_arrays(registry);
   add_files(registry);
   return registry;

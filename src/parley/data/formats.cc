@@ -15,19 +15,13 @@
 #include "parley/data/read/labels.h"
 #include "parley/data/read/leaf.h"
 #include "parley/data/read/npy.h"
-#include "parley/data/select.h"
+#include "parley/data/split.h"
 #include "parley/tensor/layout.h"
 
 namespace parley {
 namespace {
 
 namespace fs = std::filesystem;
-
-TrainTest share_held_out(const Dataset& all, const Options& options) {
-  auto [train, test] =
-      hold_out(all, options.real("test_fraction"), static_cast<std::uint64_t>(options.integer("split_seed")));
-  return share(std::move(train), std::move(test));
-}
 
 std::size_t declared_classes(const Options& options) {
   return static_cast<std::size_t>(options.integer("classes"));
@@ -222,7 +216,7 @@ TrainTest load_csv(const Options& options, const DataRoots& roots) {
                      std::max(declared_classes(options), classes.names.size()));
   }
   reshape(train, options);
-  if (!has_test) return share_held_out(train, options);
+  if (!has_test) return split_rows(train, options);
   reshape(test, options);
   return share(std::move(train), std::move(test));
 }
@@ -239,7 +233,7 @@ TrainTest load_npy(const Options& options, const DataRoots& roots) {
     agree_on_classes(train, labels.string(), test, options.text("test_y"), declared_classes(options));
   }
   reshape(train, options);
-  if (!has_test) return share_held_out(train, options);
+  if (!has_test) return split_rows(train, options);
   reshape(test, options);
   return share(std::move(train), std::move(test));
 }
@@ -250,7 +244,7 @@ TrainTest load_images(const Options& options, const DataRoots& roots) {
     fail("{}: no folder 'train' here; expected train/<class>/*.jpg|png and test/<class>/…", folder.string());
   }
   Dataset train = read_image_folder(folder / "train", {}, image_workers());
-  if (!fs::is_directory(folder / "test")) return share_held_out(train, options);
+  if (!fs::is_directory(folder / "test")) return split_rows(train, options);
   Dataset test = read_image_folder(folder / "test", train.class_names, image_workers());
   return share(std::move(train), std::move(test));
 }
@@ -267,7 +261,7 @@ TrainTest load_leaf(const Options& options, const DataRoots& roots) {
   test.users = std::move(users.test);
   agree_on_classes(train, train_path.string(), test, (path / "test").string(), declared_classes(options));
   reshape(train, options);
-  if (!has_test) return share_held_out(train, options);
+  if (!has_test) return split_rows(train, options);
   reshape(test, options);
   return share(std::move(train), std::move(test));
 }

@@ -10,6 +10,13 @@ TrainTest load_fashion_mnist(const Options& options, const DataRoots& roots);
 TrainTest load_cifar10(const Options& options, const DataRoots& roots);
 TrainTest load_digits_by_writer(const Options& options, const DataRoots& roots);
 
+TrainTest load_har(const Options& options, const DataRoots& roots);
+TrainTest load_vsn(const Options& options, const DataRoots& roots);
+TrainTest load_eeg(const Options& options, const DataRoots& roots);
+
+TrainTest load_shakespeare(const Options& options, const DataRoots& roots);
+TrainTest load_sentiment140(const Options& options, const DataRoots& roots);
+
 TrainTest load_idx(const Options& options, const DataRoots& roots);
 TrainTest load_csv(const Options& options, const DataRoots& roots);
 TrainTest load_npy(const Options& options, const DataRoots& roots);

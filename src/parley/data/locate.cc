@@ -39,6 +39,15 @@ fs::path locate(const DataRoots& roots, const std::string& path, const std::stri
        fmt::join(texts(folders), ", "));
 }
 
+fs::path folder_with(const DataRoots& roots, const std::string& name, const std::string& folder,
+                     const std::string& file, const std::string& remedy) {
+  std::error_code ignored;
+  for (const auto& root : roots.folders) {
+    if (fs::exists(root / folder / file, ignored)) return root / folder;
+  }
+  refuse_missing(name, roots, {folder + "/" + file}, remedy);
+}
+
 void refuse_missing(const std::string& name, const DataRoots& roots, const std::vector<std::string>& wanted,
                     const std::string& remedy) {
   fail(

@@ -1,6 +1,5 @@
 // The data sets that have a name.
 #include <algorithm>
-#include <tuple>
 
 #include "parley/base/errors.h"
 #include "parley/data/formats.h"
@@ -10,7 +9,7 @@
 #include "parley/data/read/idx.h"
 #include "parley/data/read/images.h"
 #include "parley/data/read/labels.h"
-#include "parley/data/select.h"
+#include "parley/data/split.h"
 
 namespace parley {
 namespace {
@@ -127,9 +126,7 @@ TrainTest load_digits_by_writer(const Options& options, const DataRoots& roots) 
   Dataset train = *digits.train, test = *digits.test;
   train.users = read_writers(writer_file(roots, "qmnist-train-labels.tsv"), train.labels);
   test.users = read_writers(writer_file(roots, "qmnist-test-labels.tsv"), test.labels);
-  if (const double part = options.real("test_per_writer"); part > 0) {
-    std::tie(train, test) = hold_out_per_user(train, part, static_cast<std::uint64_t>(options.integer("split_seed")));
-  }
+  if (options.text("split") == "rows") return split_each_user(train, options);
   return share(std::move(train), std::move(test));
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "parley/base/errors.h"
+
 namespace parley {
 namespace {
 
@@ -66,11 +68,25 @@ Affine to_standard(const std::vector<Moments>& moments, double count) {
   return affine;
 }
 
+std::string automatic(Content content, bool bytes) {
+  switch (content) {
+    case Content::measurements: return "standard";
+    case Content::tokens: return "none";
+    case Content::numbers: break;
+  }
+  return bytes ? "unit" : "none";
+}
+
 }  // namespace
 
-Affine normalizer(const Dataset& train, const std::string& kind) {
+Affine normalizer(const Dataset& train, const std::string& chosen) {
   const bool bytes = std::holds_alternative<std::vector<std::uint8_t>>(train.values);
-  if (kind == "none" || (kind == "auto" && !bytes)) return {};
+  const std::string kind = chosen == "auto" ? automatic(train.content, bytes) : chosen;
+  if (kind == "none") return {};
+  if (train.content == Content::tokens) {
+    fail("data.normalize = \"{}\": '{}' has token ids, which must stay what they are; expected \"auto\" or \"none\"",
+         kind, train.name);
+  }
   if (bytes && kind != "standard") return {{1.0f / 255.0f}, {0.0f}};
   const std::size_t channels = channels_of(train);
   const auto moments =

@@ -24,10 +24,10 @@ std::vector<T> gather(const std::vector<T>& from, std::span<const std::uint32_t>
 }
 
 // {rest, part} by a mark on each row.
-std::pair<Dataset, Dataset> split(const Dataset& data, const std::vector<bool>& held_out) {
+std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>> split(const std::vector<bool>& held_out) {
   std::vector<std::uint32_t> rest, part;
   for (std::uint32_t i = 0; i < held_out.size(); ++i) (held_out[i] ? part : rest).push_back(i);
-  return {select_rows(data, rest), select_rows(data, part)};
+  return {std::move(rest), std::move(part)};
 }
 
 // Marks round(fraction · n) random ones of `rows`, between `least` and n − 1 of them.
@@ -46,6 +46,7 @@ Dataset select_rows(const Dataset& data, std::span<const std::uint32_t> rows) {
   Dataset result;
   result.name = data.name;
   result.shape = data.shape;
+  result.content = data.content;
   result.transform = data.transform;
   result.classes = data.classes;
   result.class_names = data.class_names;
@@ -68,14 +69,20 @@ Dataset limit_rows(Dataset data, std::size_t count) {
   return select_rows(data, rows);
 }
 
+std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>> hold_out_rows(std::size_t size, double fraction,
+                                                                                std::uint64_t seed) {
+  Stream stream(seed, "data.hold_out");
+  std::vector<std::uint32_t> rows(size);
+  std::iota(rows.begin(), rows.end(), 0u);
+  std::vector<bool> marks(size);
+  mark_some(std::move(rows), fraction, 1, stream, marks);
+  return split(marks);
+}
+
 std::pair<Dataset, Dataset> hold_out(const Dataset& data, double fraction, std::uint64_t seed) {
   if (data.size() < 2) fail("{}: {} row; expected two or more to hold some out for testing", data.name, data.size());
-  Stream stream(seed, "data.hold_out");
-  std::vector<std::uint32_t> rows(data.size());
-  std::iota(rows.begin(), rows.end(), 0u);
-  std::vector<bool> marks(data.size());
-  mark_some(std::move(rows), fraction, 1, stream, marks);
-  return split(data, marks);
+  const auto [rest, part] = hold_out_rows(data.size(), fraction, seed);
+  return {select_rows(data, rest), select_rows(data, part)};
 }
 
 std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction, std::uint64_t seed) {
@@ -86,7 +93,8 @@ std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fracti
     Stream stream(seed, "data.hold_out", 0, static_cast<std::uint64_t>(user));
     mark_some(rows, fraction, 0, stream, marks);
   }
-  return split(data, marks);
+  const auto [rest, part] = split(marks);
+  return {select_rows(data, rest), select_rows(data, part)};
 }
 
 }  // namespace parley

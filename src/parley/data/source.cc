@@ -116,8 +116,8 @@ std::vector<Option> common_data_options() {
        "how values become inputs: unit = bytes / 255, other numbers from their training range to "
        "[0, 1]; standard = "
        "mean 0 and deviation 1 a channel over the training set; none = as they are; auto = unit "
-       "for bytes, none for "
-       "other numbers",
+       "for bytes, standard for sensors' measurements, none for "
+       "other numbers and for tokens",
        {},
        {"auto", "unit", "standard", "none"}},
       {"users", std::string(), "a file with the owner of each training row, one number or name a line"},

@@ -3,27 +3,10 @@
 #include <cmath>
 #include <set>
 
-#include "parley/data/test_folder.h"
+#include "parley/data/test_source.h"
 
 namespace parley {
 namespace {
-
-Options options_for(const std::string& name) {
-  const DatasetRegistry registry = datasets();
-  std::vector<Option> declared = common_data_options();
-  for (const auto& option : registry.at(name).about.options) declared.push_back(option);
-  Options options("data", declared);
-  options.set("name", name);
-  return options;
-}
-
-TrainTest load(const Options& options, const DataRoots& roots) {
-  return load_data(datasets(), options, roots);
-}
-
-DataRoots only(const TestFolder& folder) {
-  return {{folder.path()}};
-}
 
 TEST(Registry, NoEntryRepeatsACommonOption) {
   std::set<std::string> common;
@@ -180,7 +163,8 @@ TEST(Named, WritersMustMatchTheDigits) {
   train_rows(good + "1\t4\t12\t0\t0\t0\t0\t0\n");
   Options options = options_for("digits_by_writer");
   EXPECT_EQ(load(options, only(folder)).train->users, (std::vector<std::int32_t>{11, 11, 12}));
-  options.set("test_per_writer", 0.5);
+  options.set("split", std::string("rows"));
+  options.set("test_fraction", 0.5);
   const TrainTest held_out = load(options, only(folder));
   EXPECT_EQ(held_out.train->users, (std::vector<std::int32_t>{11, 12}));
   EXPECT_EQ(held_out.test->users, (std::vector<std::int32_t>{11}));
@@ -304,18 +288,8 @@ TEST(Roots, InOrder) {
 
 // ── The real data sets, where they are ──
 
-// Loads, or skips with the loader's own message.
-#define LOAD_OR_SKIP(data, name)                                                 \
-  TrainTest data;                                                                \
-  try {                                                                          \
-    data = load(options_for(name), DataRoots::standard(""));                     \
-  } catch (const InputError& error) {                                            \
-    if (std::string(error.what()).find("not found") == std::string::npos) throw; \
-    GTEST_SKIP() << error.what();                                                \
-  }
-
 TEST(Real, Mnist) {
-  LOAD_OR_SKIP(data, "mnist");
+  LOAD_OR_SKIP(data, options_for("mnist"));
   EXPECT_EQ(data.train->size(), 60000u);
   EXPECT_EQ(data.test->size(), 10000u);
   EXPECT_EQ(data.train->labels[0], 5);
@@ -323,14 +297,14 @@ TEST(Real, Mnist) {
 }
 
 TEST(Real, FashionMnist) {
-  LOAD_OR_SKIP(data, "fashion-mnist");
+  LOAD_OR_SKIP(data, options_for("fashion-mnist"));
   EXPECT_EQ(data.train->size(), 60000u);
   EXPECT_EQ(data.test->size(), 10000u);
   EXPECT_EQ(data.train->class_names[9], "Ankle boot");
 }
 
 TEST(Real, Cifar10) {
-  LOAD_OR_SKIP(data, "cifar10");
+  LOAD_OR_SKIP(data, options_for("cifar10"));
   EXPECT_EQ(data.train->size(), 50000u);
   EXPECT_EQ(data.test->size(), 10000u);
   EXPECT_EQ(data.train->shape, (std::vector<std::int64_t>{3, 32, 32}));
@@ -338,7 +312,7 @@ TEST(Real, Cifar10) {
 }
 
 TEST(Real, DigitsByWriter) {
-  LOAD_OR_SKIP(data, "digits_by_writer");
+  LOAD_OR_SKIP(data, options_for("digits_by_writer"));
   const std::set<std::int32_t> train(data.train->users.begin(), data.train->users.end());
   const std::set<std::int32_t> test(data.test->users.begin(), data.test->users.end());
   EXPECT_EQ(train.size(), 539u);

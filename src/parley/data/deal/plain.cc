@@ -43,7 +43,7 @@ Partition by_user(const Dataset& data, const Options& options, Stream& stream) {
     fail(
         "partition.kind = \"by_user\" needs the owner of each row, but the data set '{}' has none; "
         "use "
-        "digits_by_writer, leaf, csv with user_column, or set data.users",
+        "digits_by_writer, har, vsn, eeg, shakespeare, sentiment140, leaf, csv with user_column, or set data.users",
         data.name);
   }
   std::map<std::int32_t, Rows> rows_of;

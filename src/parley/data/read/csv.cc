@@ -3,94 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <deque>
 #include <set>
 
 #include "parley/base/errors.h"
 #include "parley/data/read/bytes.h"
+#include "parley/data/read/csv_records.h"
 #include "parley/data/read/labels.h"
+#include "parley/data/read/numbers.h"
 
 namespace parley {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-// Hands out one record after the other. The fields point into the text, or into this object, until
-// the next call.
-class CsvRecords {
- public:
-  CsvRecords(std::string_view text, const std::string& name) : text_(text), name_(name) {
-    if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // the mark that spreadsheets write
-  }
-
-  bool next(std::vector<std::string_view>& fields) {
-    fields.clear();
-    unquoted_.clear();
-    while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) skip_line_end();
-    if (at_ >= text_.size()) return false;
-    line_ = next_line_;
-    for (;;) {
-      fields.push_back(text_[at_] == '"' ? quoted(fields.size() + 1) : plain());
-      if (at_ >= text_.size()) return true;
-      if (text_[at_] != ',') {
-        skip_line_end();
-        return true;
-      }
-      if (++at_ == text_.size()) {
-        fields.push_back({});
-        return true;
-      }
-    }
-  }
-
-  std::size_t line() const { return line_; }
-
- private:
-  std::string_view plain() {
-    const std::size_t end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
-    const std::string_view field = text_.substr(at_, end - at_);
-    at_ = end;
-    return trim(field);
-  }
-
-  std::string_view quoted(std::size_t column) {
-    std::string& field = unquoted_.emplace_back();
-    for (++at_; at_ < text_.size(); ++at_) {
-      if (text_[at_] == '"') {
-        if (text_.substr(at_ + 1, 1) != "\"") break;
-        ++at_;  // a doubled quote is a quote
-      }
-      if (text_[at_] == '\n') ++next_line_;
-      field.push_back(text_[at_]);
-    }
-    if (at_ >= text_.size()) {
-      fail("{}:{}:{}: the quote is never closed; expected a closing \"", name_, line_, column);
-    }
-    ++at_;
-    if (at_ < text_.size() && text_.substr(at_, 1).find_first_of(",\r\n") == std::string_view::npos) {
-      fail("{}:{}:{}: text after the closing quote; expected a comma or the end of the line", name_, line_, column);
-    }
-    return field;
-  }
-
-  void skip_line_end() {
-    if (text_[at_] == '\n') ++next_line_;
-    ++at_;
-  }
-
-  std::string_view text_;
-  const std::string& name_;
-  std::size_t at_ = 0;
-  std::size_t line_ = 1;
-  std::size_t next_line_ = 1;
-  std::deque<std::string> unquoted_;
-};
 
 // Where each column goes.
 struct Plan {
@@ -141,13 +63,9 @@ struct Place {
 };
 
 float number(std::string_view field, std::size_t column, const Place& place) {
-  float value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (error != std::errc{} || end != field.data() + field.size() || !std::isfinite(value)) {
-    fail("{}:{}:{}: column '{}': expected a finite number, found '{}'", place.name, place.line, column + 1,
-         place.plan.header[column], field);
-  }
-  return value;
+  if (const auto value = finite_number(field)) return *value;
+  fail("{}:{}:{}: column '{}': expected a finite number, found '{}'", place.name, place.line, column + 1,
+       place.plan.header[column], field);
 }
 
 std::string word(std::string_view field, std::size_t column, const Place& place) {
