@@ -91,9 +91,10 @@ ClientTask Federation::task_for(Worker& worker, Model& model, std::size_t round,
           .store = store_};
 }
 
-void Federation::train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema,
-                              Update& update) {
-  const ClientTask task = task_for(worker, worker.trained(), round, client);
+void Federation::train_client(Worker& worker, std::size_t round, std::size_t cohort, std::size_t client,
+                              const Schema& schema, Update& update) {
+  ClientTask task = task_for(worker, worker.trained(), round, client);
+  task.cohort = cohort;
   update.client = client;
   update.weight = experiment_.weight_of(task.data);
   experiment_.method->client(task, update);
@@ -122,7 +123,7 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   CohortResult result = train_and_fold(
       workers_.size(), cohort.size(), schema,
       [&](std::size_t worker, std::size_t position, Update& update) {
-        train_client(*workers_[worker], number, cohort[position], schema, update);
+        train_client(*workers_[worker], number, cohort.size(), cohort[position], schema, update);
       },
       [&](std::size_t position, bool accepted) {
         const std::size_t client = cohort[position];
@@ -153,6 +154,7 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   }
   ServerTask task{.round = number,
                   .clients = experiment_.clients(),
+                  .cohort = cohort.size(),
                   .state = next,
                   .sum = result.sum,
                   .step = *experiment_.server_step};
