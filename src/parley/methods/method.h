@@ -120,6 +120,7 @@ class Method {
 struct MethodContext {
   const Options& options;  // [method]
   const Options& client;
+  const Options& aggregate;
   std::shared_ptr<const Layout> layout;
   std::size_t clients;
   std::uint64_t seed;  // of the run; names the streams of start() and server()
