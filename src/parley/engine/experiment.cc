@@ -8,6 +8,7 @@
 #include "parley/base/errors.h"
 #include "parley/data/test_share.h"
 #include "parley/engine/federation.h"
+#include "parley/methods/aggregate.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/tensor/safetensors.h"
 
@@ -80,6 +81,7 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
     try {
       const auto method = entry.make({.options = defaults,
                                       .client = context.client,
+                                      .aggregate = context.aggregate,
                                       .layout = context.layout,
                                       .clients = context.clients,
                                       .examples = context.examples,
@@ -129,6 +131,14 @@ std::shared_ptr<const Dataset> load_ood(const Settings& settings, const Catalogu
   return std::make_shared<const Dataset>(std::move(ood));
 }
 
+// The method that [method] names, with what [aggregate] and client.state put around it.
+std::unique_ptr<Method> make_method(const Settings& settings, const Catalogue& catalogue, const MethodContext& context,
+                                    const std::vector<Optimizer::Slot>& slots) {
+  const std::string& name = settings.method.text("name");
+  auto method = aggregate_by_role(catalogue.methods.at(name).make(context), name, context);
+  return carry_optimizer_state(std::move(method), context, slots);
+}
+
 // What a run with a server has and peers have not.
 void refuse_for_peers(const Settings& settings) {
   const std::string& name = settings.method.text("name");
@@ -137,6 +147,11 @@ void refuse_for_peers(const Settings& settings) {
   }
   if (const std::string& state = settings.client.text("state"); state != "reset") {
     fail("client.state = \"{}\": {} starts its optimiser afresh on every visit; use \"reset\"", state, name);
+  }
+  for (const auto& [key, value] : settings.aggregate.values()) {
+    if (value != Value(std::string("mean"))) {
+      fail("aggregate.{} = {}: {} has no server that aggregates; use \"mean\"", key, to_toml(value), name);
+    }
   }
   if (!settings.evaluate.text("ood").empty()) {
     fail("evaluate.ood = \"{}\": not measured for the models of {}; set \"\"", settings.evaluate.text("ood"), name);
@@ -202,6 +217,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;
   const MethodContext context{.options = settings.method,
                               .client = settings.client,
+                              .aggregate = settings.aggregate,
                               .layout = experiment.layout,
                               .clients = experiment.clients(),
                               .examples = experiment.federated.partition.examples(),
@@ -210,8 +226,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                               .new_model = [make = experiment.make_model, options = settings.model,
                                             task = experiment.task] { return make(options, task); },
                               .initial = experiment.initial};
-  experiment.method = carry_optimizer_state(catalogue.methods.at(settings.method.text("name")).make(context), context,
-                                            experiment.make_optimizer(settings.client)->slots());
+  experiment.method = make_method(settings, catalogue, context, experiment.make_optimizer(settings.client)->slots());
   require_posterior(*experiment.method, settings, catalogue, context);
   experiment.ood = load_ood(settings, catalogue, train, cache);
   experiment.server_step = catalogue.server_steps.at(settings.server.text("step")).make(settings.server);

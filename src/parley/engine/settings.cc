@@ -7,6 +7,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/engine/peer/network.h"
+#include "parley/methods/aggregate.h"
 
 namespace parley {
 namespace {
@@ -218,6 +219,7 @@ Settings resolve(Config config, const Catalogue& catalogue) {
   settings.client = resolve_chosen(config, "client", client_options(catalogue), "optimizer", catalogue.optimizers);
   settings.server = resolve_chosen(config, "server", server_options(catalogue), "step", catalogue.server_steps);
   settings.method = resolve_method(config, catalogue);
+  settings.aggregate = config.resolve("aggregate", aggregate_options());
   settings.stages = resolve_stages(config, catalogue);
   settings.evaluate = resolve_evaluate(config, catalogue);
   settings.store = config.resolve("store", store_options());
@@ -234,9 +236,9 @@ Settings resolve(Config config, const Catalogue& catalogue) {
 
 std::vector<std::pair<std::string, const Options*>> Settings::sections() const {
   std::vector<std::pair<std::string, const Options*>> all = {
-      {"run", &run},           {"data", &data},     {"partition", &partition}, {"model", &model},
-      {"client", &client},     {"server", &server}, {"method", &method},       {"stages", &stages},
-      {"evaluate", &evaluate}, {"store", &store},   {"network", &network}};
+      {"run", &run},       {"data", &data},         {"partition", &partition}, {"model", &model},
+      {"client", &client}, {"server", &server},     {"method", &method},       {"aggregate", &aggregate},
+      {"stages", &stages}, {"evaluate", &evaluate}, {"store", &store},         {"network", &network}};
   if (among_peers) all.insert(all.end(), {{"graph", &graph}, {"peer", &peer}});
   return all;
 }
@@ -263,6 +265,9 @@ std::vector<SectionAbout> sections(const Catalogue& catalogue) {
        "How updates are made and combined. A table [method.NAME] holds options for one method, so that one "
        "file serves a comparison.",
        method_options(catalogue), "name"},
+      {"aggregate",
+       "What becomes of norm layers and their running statistics, with any method that has a server and sends weights.",
+       aggregate_options(), ""},
       {"stages", "Steps between client and sum: clipping, compression.", stages_options(), "use"},
       {"evaluate", "When and how the model is tested.", evaluate_options(), ""},
       {"store", "Where things are kept.", store_options(), ""},

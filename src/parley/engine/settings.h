@@ -11,7 +11,7 @@
 namespace parley {
 
 struct Settings {
-  Options run, data, partition, model, client, server, method, stages, evaluate, store;
+  Options run, data, partition, model, client, server, method, aggregate, stages, evaluate, store;
   Options network;           // how fast the simulated machines and links are
   Options graph, peer;       // checked always, a part of the run only among peers
   bool among_peers = false;  // whether the method is one of peers, without a server

@@ -16,9 +16,16 @@ const TestBed::Quadratics kFour{.h = {{2, .5f, 1}, {.1f, 5, 1}, {1, 1, 3}, {4, .
                                 .m = {{.1f, .1f, 0}, {-.1f, .3f, .2f}, {0, 0, .1f}, {.2f, -.2f, .5f}},
                                 .copies = {2, 3, 1, 4}};
 
-// "name" or "name key=value …": every registered method, and some whose clients' optimisers outlive a round.
+// "name" or "name key=value …": every registered method, some whose clients' optimisers outlive a round, and some with
+// rules for norm layers.
 std::vector<std::string> methods_and_variants() {
   std::vector<std::string> all = methods().names();
+  for (std::string& name : all) {
+    if (name == "fedbn" || name == "fedec") name += " model.norm=batch";
+  }
+  for (const char* rule : {"running_var=pooled", "running_var=mixture", "running_var=local", "norm=local"}) {
+    all.push_back(std::string("fedavg model.norm=batch aggregate.") + rule);
+  }
   for (const char* name : {"fedavg", "fedcurv", "fedpa", "fola"}) {
     for (const char* state : {"worker", "central"}) {
       all.push_back(std::string(name) + " client.optimizer=momentum client.state=" + state);

@@ -122,6 +122,7 @@ class Method {
 struct MethodContext {
   const Options& options;  // [method]
   const Options& client;
+  const Options& aggregate;
   std::shared_ptr<const Layout> layout;
   std::size_t clients;
   std::size_t examples;                               // of all clients

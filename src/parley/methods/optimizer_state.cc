@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "parley/base/errors.h"
+#include "parley/methods/wrapper.h"
 
 namespace parley {
 namespace {
@@ -15,24 +16,11 @@ std::string slot_name(std::size_t k) {
   return fmt::format("slot{}", k + 1);
 }
 
-class Wrapper : public Method {
+class Wrapper : public MethodWrapper {
  public:
   Wrapper(std::unique_ptr<Method> method, const MethodContext& context, const std::vector<Optimizer::Slot>& slots)
-      : method_(std::move(method)), layout_(context.layout), slots_(slots), trained_(layout_->trainable()) {
+      : MethodWrapper(std::move(method)), layout_(context.layout), slots_(slots), trained_(layout_->trainable()) {
     if (const auto model = method_->client_model()) trained_ = model->layout().trainable();
-  }
-
-  Schema schema() const override { return method_->schema(); }
-  void start(State& state) const override { method_->start(state); }
-  void server(ServerTask& task) const override { method_->server(task); }
-  std::vector<std::size_t> cohort(const CohortTask& task) const override { return method_->cohort(task); }
-  std::unique_ptr<Model> client_model() const override { return method_->client_model(); }
-  void load_shared(const ClientTask& task) const override { method_->load_shared(task); }
-  std::size_t own_networks() const override { return method_->own_networks(); }
-  void load_own(const ClientTask& task, std::size_t network) const override { method_->load_own(task, network); }
-  bool has_posterior() const override { return method_->has_posterior(); }
-  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
-    method_->draw(state, how, stream, theta);
   }
 
  protected:
@@ -43,7 +31,6 @@ class Wrapper : public Method {
     method_->client(with_state, update);
   }
 
-  std::unique_ptr<Method> method_;
   std::shared_ptr<const Layout> layout_;
   std::vector<Optimizer::Slot> slots_;
   std::size_t trained_;  // weights that clients train

@@ -158,7 +158,7 @@ TEST(ServerSteps, ComposeWithEveryMethod) {
   for (const auto& method : methods().names()) {
     for (const auto& step : server_steps().names()) {
       TestBed bed(method, {.h = {{2, .5f}, {.1f, 5}}, .m = {{.1f, .1f}, {-.1f, .3f}}},
-                  with(local(0.05, 2), "server.step", step));
+                  with(with(local(0.05, 2), "server.step", step), "model.norm", std::string("batch")));
       bed.rounds(20);
       for (const float x : bed.theta()) EXPECT_TRUE(std::isfinite(x)) << method << " + " << step;
       EXPECT_NE(bed.theta()[1], 0.0f) << method << " + " << step;

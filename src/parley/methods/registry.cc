@@ -1,7 +1,9 @@
 #include "parley/methods/cmaes/cmaes.h"
 #include "parley/methods/de/de.h"
 #include "parley/methods/fedavg/fedavg.h"
+#include "parley/methods/fedbn/fedbn.h"
 #include "parley/methods/fedcurv/fedcurv.h"
+#include "parley/methods/fedec/fedec.h"
 #include "parley/methods/fednova/fednova.h"
 #include "parley/methods/fedpa/fedpa.h"
 #include "parley/methods/fedprox/fedprox.h"
@@ -22,7 +24,9 @@ MethodRegistry methods() {
   add_cmaes(registry);
   add_de(registry);
   add_fedavg(registry);
+  add_fedbn(registry);
   add_fedcurv(registry);
+  add_fedec(registry);
   add_fednova(registry);
   add_fedpa(registry);
   add_fedprox(registry);

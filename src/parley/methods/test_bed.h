@@ -5,7 +5,9 @@
 #include <numeric>
 #include <vector>
 
+#include "parley/methods/aggregate.h"
 #include "parley/methods/method.h"
+#include "parley/methods/normed_model.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/model/quadratic.h"
 
@@ -58,24 +60,23 @@ class TestBed {
   ClientStore& store() { return store_; }
   std::span<float> theta() { return state_.at("theta"); }
   std::size_t clients() const { return rows_.size(); }
+  const Layout& layout() const { return *layout_; }
+  const Dataset& data() const { return data_; }
+  const std::vector<std::uint32_t>& rows(std::size_t client) const { return rows_[client]; }
 
   Update train(std::size_t round, std::size_t client) {
     Update update;
     update.shape(method_->schema());
     update.client = client;
     update.weight = uniform_ ? 1.0 : static_cast<double>(rows_[client].size());
-    const ClientTask task{.round = round,
-                          .client = client,
-                          .cohort = cohort_,
-                          .seed = 1,
-                          .broadcast = Broadcast(state_),
-                          .data = {.data = &data_, .rows = rows_[client]},
-                          .model = *model_,
-                          .trainer = *trainer_,
-                          .local = local_,
-                          .store = store_};
-    method_->client(task, update);
+    method_->client(task(round, client), update);
     return update;
+  }
+
+  // The shared model as the client would use it.
+  Flat load_shared(std::size_t client) {
+    method_->load_shared(task(0, client));
+    return {model_->parameters().begin(), model_->parameters().end()};
   }
 
   void serve(std::size_t round, Sum& sum) {
@@ -109,6 +110,19 @@ class TestBed {
   }
 
  private:
+  ClientTask task(std::size_t round, std::size_t client) {
+    return {.round = round,
+            .client = client,
+            .cohort = cohort_,
+            .seed = 1,
+            .broadcast = Broadcast(state_),
+            .data = {.data = &data_, .rows = rows_[client]},
+            .model = *model_,
+            .trainer = *trainer_,
+            .local = local_,
+            .store = store_};
+  }
+
   void build(const std::string& method, const Settings& settings, const std::string& model) {
     const auto methods = parley::methods();
     const auto optimizers = parley::optimizers();
@@ -127,8 +141,8 @@ class TestBed {
     if (model == "quadratic" && options_.values().contains("private")) options_.set("private", false);
     for (const auto& [key, value] : settings) {
       const std::string section = key.substr(0, key.find('.')), name = key.substr(key.find('.') + 1);
-      if (name == "step") continue;
-      (section == "client" ? client_ : section == "server" ? server_ : options_).set(name, value);
+      if (name == "step" || section == "model") continue;
+      section_of(section).set(name, value);
     }
     const auto models = native_models();
     if (!new_model_) {
@@ -139,12 +153,15 @@ class TestBed {
       };
     }
     model_ = new_model_();
+    if (setting("model.norm", "") == "batch")
+      model_ = std::make_unique<NormedModel>(std::move(model_), data_.features());
     layout_ = std::make_shared<const Layout>(model_->layout());
     local_ = LocalOptions(client_);
     auto optimizer = optimizers.at(client_.text("optimizer")).make(client_);
     const Flat initial(layout_->size(), 0.0f);
     const MethodContext context{.options = options_,
                                 .client = client_,
+                                .aggregate = aggregate_,
                                 .layout = layout_,
                                 .clients = rows_.size(),
                                 .examples = data_.size(),
@@ -152,7 +169,8 @@ class TestBed {
                                 .model = *model_,
                                 .new_model = new_model_,
                                 .initial = initial};
-    method_ = carry_optimizer_state(entry.make(context), context, optimizer->slots());
+    method_ =
+        carry_optimizer_state(aggregate_by_role(entry.make(context), method, context), context, optimizer->slots());
     trainer_ = std::make_unique<LocalTrainer>(std::move(optimizer));
     step_ = steps.at(setting("server.step", "replace")).make(server_);
     if (auto own = method_->client_model()) model_ = std::move(own);
@@ -160,6 +178,10 @@ class TestBed {
     state_.add("theta", layout_, true, initial);
     method_->start(state_);
     for (const auto& slot : step_->slots()) state_.add(slot.name, layout_, false, Flat(layout_->size(), slot.initial));
+  }
+
+  Options& section_of(const std::string& name) {
+    return name == "client" ? client_ : name == "server" ? server_ : name == "aggregate" ? aggregate_ : options_;
   }
 
   void deal(const Regression& problem) {
@@ -196,7 +218,7 @@ class TestBed {
   }
 
   bool uniform_;
-  Options client_, server_, options_;
+  Options client_, server_, options_, aggregate_{"aggregate", aggregate_options()};
   Dataset data_;
   std::vector<std::vector<std::uint32_t>> rows_;
   std::size_t cohort_ = 0;

@@ -44,6 +44,19 @@ const LayoutEntry* Layout::find(std::string_view name) const {
   return nullptr;
 }
 
+std::vector<RunningPair> running_pairs(const Layout& layout) {
+  const auto layer_of = [](const LayoutEntry& entry) { return entry.name.substr(0, entry.name.rfind('.')); };
+  std::vector<RunningPair> pairs;
+  for (const auto& var : layout.entries()) {
+    if (var.role != Role::running_var) continue;
+    for (const auto& mean : layout.entries()) {
+      const bool partners = mean.role == Role::running_mean && mean.size == var.size && layer_of(mean) == layer_of(var);
+      if (partners) pairs.push_back({mean, var});
+    }
+  }
+  return pairs;
+}
+
 std::string describe_shape(std::span<const std::int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }

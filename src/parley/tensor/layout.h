@@ -54,6 +54,13 @@ class Layout {
   std::size_t trainable_ = 0;
 };
 
+// What a batch norm has measured of its inputs: two entries of equal size, one number for each channel.
+struct RunningPair {
+  LayoutEntry mean, var;
+};
+// Every running variance with the running mean of the same layer ("conv1.norm.running_mean"), in the layout's order.
+std::vector<RunningPair> running_pairs(const Layout& layout);
+
 std::string describe_shape(std::span<const std::int64_t> shape);
 
 }  // namespace parley

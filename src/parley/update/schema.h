@@ -24,8 +24,8 @@ struct ChannelSpec {
   // Another channel of the update that multiplies this one, element by element, as it is summed: Σ weight·times·x. Its
   // mean is then taken over that channel's sum. A client's weights times its precision are the Gaussian product.
   std::string times = {};
-  // Which numbers are acceptable beside being finite; a precision is positive.
-  enum class Bound { any, non_negative, positive } bound = Bound::any;
+  // Which numbers are acceptable beside being finite; a precision is positive, a count whole and not negative.
+  enum class Bound { any, non_negative, positive, count } bound = Bound::any;
   // What was measured, not learned (a precision, a Fisher): stages that clip or quantise what was learned leave it
   // alone.
   bool statistic = false;

@@ -81,7 +81,16 @@ void State::restore(const TensorFile& file, const std::string& name) {
   scalars = std::move(numbers);
 }
 
+Broadcast Broadcast::with(std::string_view name, std::span<const float> values) const {
+  assert(values.size() == at(name).size() && replaced_.empty());
+  Broadcast changed = *this;
+  changed.replaced_ = name;
+  changed.replacement_ = values;
+  return changed;
+}
+
 std::span<const float> Broadcast::at(std::string_view name) const {
+  if (name == replaced_) return replacement_;
   for (const auto& channel : state_->channels()) {
     if (channel.name == name && channel.broadcast) return channel.values;
   }

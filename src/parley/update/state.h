@@ -52,9 +52,14 @@ class Broadcast {
   explicit Broadcast(const State& state) : state_(&state) {}
   std::span<const float> at(std::string_view name) const;
   double scalar(std::string_view name) const;
+  // The same with other values for one channel, which must outlive it: what a client sees that keeps parts of the model
+  // to itself.
+  Broadcast with(std::string_view name, std::span<const float> values) const;
 
  private:
   const State* state_;
+  std::string_view replaced_;
+  std::span<const float> replacement_;
 };
 
 }  // namespace parley

@@ -46,14 +46,32 @@ std::size_t first_not_finite(std::span<const float> values) {
   return i;
 }
 
+bool within(ChannelSpec::Bound bound, float x) {
+  switch (bound) {
+    case ChannelSpec::Bound::any: return true;
+    case ChannelSpec::Bound::non_negative: return x >= 0.0f;
+    case ChannelSpec::Bound::positive: return x > 0.0f;
+    case ChannelSpec::Bound::count: return x >= 0.0f && x == std::floor(x);
+  }
+  return false;
+}
+
+const char* describe(ChannelSpec::Bound bound) {
+  switch (bound) {
+    case ChannelSpec::Bound::any: return "finite";
+    case ChannelSpec::Bound::non_negative: return "at least 0";
+    case ChannelSpec::Bound::positive: return "above 0";
+    case ChannelSpec::Bound::count: return "a whole number, at least 0";
+  }
+  return "?";
+}
+
 void check_bound(const ChannelSpec& spec, std::span<const float> values) {
   if (spec.bound == ChannelSpec::Bound::any) return;
-  const bool zero_allowed = spec.bound == ChannelSpec::Bound::non_negative;
-  const auto bad =
-      std::find_if(values.begin(), values.end(), [&](float x) { return zero_allowed ? x < 0.0f : x <= 0.0f; });
+  const auto bad = std::ranges::find_if_not(values, [&](float x) { return within(spec.bound, x); });
   if (bad == values.end()) return;
-  fail<RefusedUpdate>("channel '{}' must be {}: number {} is {}", spec.name, zero_allowed ? "at least 0" : "above 0",
-                      bad - values.begin(), *bad);
+  fail<RefusedUpdate>("channel '{}' must be {}: number {} is {}", spec.name, describe(spec.bound), bad - values.begin(),
+                      *bad);
 }
 
 }  // namespace

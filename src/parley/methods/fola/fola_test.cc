@@ -180,9 +180,14 @@ TEST(Fola, DrawsWhatIsTrainedAndKeepsTheRest) {
                                             {.input_shape = {2}, .outputs = 1, .loss = Loss::mse});
   const auto methods = parley::methods();
   const auto& entry = methods.at("fola");
-  const Options options("method", entry.about.options), client("client");
-  const auto fola =
-      entry.make({.options = options, .client = client, .layout = layout, .clients = 1, .seed = 1, .model = *model});
+  const Options options("method", entry.about.options), client("client"), aggregate("aggregate");
+  const auto fola = entry.make({.options = options,
+                                .client = client,
+                                .aggregate = aggregate,
+                                .layout = layout,
+                                .clients = 1,
+                                .seed = 1,
+                                .model = *model});
   State state;
   state.add("theta", layout, true, {1, 2, 3, 4, 5});
   fola->start(state);
