@@ -152,9 +152,12 @@ class TestBed {
         return make(options, task);
       };
     }
+    if (setting("model.norm", "") == "batch") {
+      new_model_ = [inner = new_model_, features = data_.features()] {
+        return std::make_unique<NormedModel>(inner(), features);
+      };
+    }
     model_ = new_model_();
-    if (setting("model.norm", "") == "batch")
-      model_ = std::make_unique<NormedModel>(std::move(model_), data_.features());
     layout_ = std::make_shared<const Layout>(model_->layout());
     local_ = LocalOptions(client_);
     auto optimizer = optimizers.at(client_.text("optimizer")).make(client_);
