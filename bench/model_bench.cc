@@ -5,6 +5,7 @@
 #include "parley/model/curvature.h"
 #include "parley/model/gradient_check.h"
 #include "parley/model/model.h"
+#include "parley/model/variational.h"
 #ifdef PARLEY_TORCH
 #include "parley/model/torch/torch_models.h"
 #endif
@@ -59,9 +60,20 @@ void per_sample(benchmark::State& state, const std::string& name, const std::str
   run(state, *model, rows, task);
 }
 
+// A step of the form with Gaussian weights.
+void variational(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
+                 std::vector<std::int64_t> hidden, bool with_private, const Task& task = kGrey) {
+  const auto model = make_variational(make(name, backend, task, std::move(hidden)), with_private);
+  testing::initialise(*model);
+  std::ranges::fill(model->rhos(), -5.0f);
+  run(state, *model, rows, task);
+}
+
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(per_sample, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(step, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100});
+BENCHMARK_CAPTURE(variational, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100}, false);
+BENCHMARK_CAPTURE(variational, mlp_100_100_b20_native_private, "mlp", "native", 20, {100, 100}, true);
 BENCHMARK_CAPTURE(step, mlp_200_200_b10_native, "mlp", "native", 10, {200, 200});
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native_tanh, "mlp", "native", 32, {500, 300}, "tanh");
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native_sigmoid, "mlp", "native", 32, {500, 300}, "sigmoid");

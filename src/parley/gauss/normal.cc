@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <numbers>
 
+#include "parley/gauss/elementary.h"
 #include "parley/gauss/loops.h"
 
 namespace parley::gauss {
@@ -62,26 +63,6 @@ class Lanes {
  private:
   alignas(64) std::array<std::array<std::uint64_t, kLanes>, 4> state_;
 };
-
-// ln x for a positive, normal float, within two units in the last place; coefficients of Moshier's Cephes (logf.c).
-float log_float(float x) {
-  constexpr std::uint32_t kRootHalf = 0x3f3504f3u;  // √½
-  const std::uint32_t shifted = std::bit_cast<std::uint32_t>(x) - kRootHalf;
-  const auto k = static_cast<float>(static_cast<std::int32_t>(shifted) >> 23);
-  const float f = std::bit_cast<float>((shifted & 0x007fffffu) + kRootHalf) - 1.0f;
-  const float z = f * f;
-  float r = 7.0376836292e-2f;
-  r = -1.1514610310e-1f + f * r;
-  r = 1.1676998740e-1f + f * r;
-  r = -1.2420140846e-1f + f * r;
-  r = 1.4249322787e-1f + f * r;
-  r = -1.6668057665e-1f + f * r;
-  r = 2.0000714765e-1f + f * r;
-  r = -2.4999993993e-1f + f * r;
-  r = 3.3333331174e-1f + f * r;
-  const float tail = f * z * r + k * -2.12194440e-4f - 0.5f * z;
-  return (f + tail) + k * 0.693359375f;
-}
 
 // A pair of independent normals from 64 bits. The angle is drawn in the quarter circle about the first axis, where the
 // short series of Cephes (sinf.c) hold, and turned into one of the four quarters by two further bits.

@@ -42,9 +42,11 @@ struct LayerPass {
 };
 using LayerObserver = std::function<void(const LayerPass&)>;
 
+class Variational;  // model/variational.h
+
 class Model {
  public:
-  virtual ~Model() = default;
+  virtual ~Model();
 
   virtual const Layout& layout() const = 0;
   // Live weights, flat, in layout order; layout().size() floats.
@@ -67,6 +69,9 @@ class Model {
   virtual std::span<const Layer> layers() const { return {}; }
   // Calls the observer for every layer in each backward() and predict() from here on; an empty one stops that.
   virtual void observe(LayerObserver /*observer*/) {}
+  // The same network with a Gaussian over every trained weight, and with a part of each client's own beside it; null:
+  // it has none that is made for it.
+  virtual std::unique_ptr<Variational> variational(bool with_private) const;
   // True when two instances must not train at the same time (they share a generator); the engine then uses one worker.
   virtual bool exclusive() const { return false; }
   // True when a new instance's parameters() already hold the initial weights; initialise() must then not be called.

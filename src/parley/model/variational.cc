@@ -1,0 +1,143 @@
+#include "parley/model/variational.h"
+
+#include <algorithm>
+
+#include "parley/base/errors.h"
+#include "parley/gauss/elementary.h"
+#include "parley/gauss/loops.h"
+#include "parley/gauss/normal.h"
+
+namespace parley {
+namespace {
+
+// Means, then what is measured, and the ρ behind the means: the Layout moves what is trained to the front.
+Layout with_rhos(const Layout& network, std::vector<LayoutEntry> private_entries) {
+  std::vector<LayoutEntry> entries = network.entries();
+  for (auto& entry : private_entries) {
+    entry.group = Group::private_;
+    entries.push_back(std::move(entry));
+  }
+  const std::size_t count = entries.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!is_trainable(entries[i].role)) continue;
+    LayoutEntry rho = entries[i];
+    rho.name = "rho/" + rho.name;
+    entries.push_back(std::move(rho));
+  }
+  return Layout(std::move(entries));
+}
+
+// Any network, by drawing all its weights for each batch: ∂μ = g and ∂ρ = g·σz, where g is its gradient at the draw.
+class WeightDraws final : public Variational {
+ public:
+  explicit WeightDraws(std::unique_ptr<Model> network)
+      : Variational(network->layout(), {}), network_(std::move(network)), offsets_(gaussians()) {}
+
+  std::size_t outputs() const override { return network_->outputs(); }
+  Loss loss() const override { return network_->loss(); }
+  bool exclusive() const override { return network_->exclusive(); }
+  void reseed(const Stream& noise) override {
+    Variational::reseed(noise);
+    network_->reseed(noise);
+  }
+  void predict(const Batch& batch, std::span<float> outputs) override {
+    draw();
+    network_->predict(batch, outputs);
+  }
+
+ private:
+  void draw() {
+    update_variances();
+    gauss::fill_normal(noise(), offsets_);
+    const auto mean = means();
+    const auto weights = network_->parameters();
+    const std::span<const float> variance = variances();
+    gauss::for_each(gaussians(), [&](std::size_t i) {
+      offsets_[i] *= std::sqrt(variance[i]);
+      weights[i] = mean[i] + offsets_[i];
+    });
+    std::ranges::copy(parameters().subspan(2 * gaussians()),
+                      weights.begin() + static_cast<std::ptrdiff_t>(gaussians()));
+  }
+
+  double backward_once(const Batch& batch) override {
+    draw();
+    const double loss = network_->backward(batch);
+    const auto from = network_->gradients();
+    const auto to = gradients();
+    gauss::for_each(gaussians(), [&](std::size_t i) {
+      to[i] = from[i];
+      to[gaussians() + i] = from[i] * offsets_[i];
+    });
+    // Training may have moved what is measured.
+    std::ranges::copy(network_->parameters().subspan(gaussians()),
+                      parameters().begin() + 2 * static_cast<std::ptrdiff_t>(gaussians()));
+    return loss;
+  }
+
+  std::unique_ptr<Model> network_;
+  Flat offsets_;  // σz
+};
+
+}  // namespace
+
+Model::~Model() = default;
+
+std::unique_ptr<Variational> Model::variational(bool) const {
+  return nullptr;
+}
+
+Variational::Variational(const Layout& network, std::vector<LayoutEntry> private_entries)
+    : layout_(with_rhos(network, std::move(private_entries))),
+      gaussians_(layout_.trainable() / 2),
+      shared_(network.trainable()),
+      parameters_(layout_.size()),
+      gradients_(layout_.size()),
+      variances_(gaussians_) {}
+
+void Variational::start_private(Stream&, [[maybe_unused]] std::span<float> means) const {
+  assert(means.empty());
+}
+
+std::span<float> Variational::mean_of(std::size_t entry, std::span<float> flat) const {
+  return layout_.entries()[entry].of(flat);
+}
+
+std::span<float> Variational::rho_of(std::size_t entry, std::span<float> flat) const {
+  return layout_.entries()[entry].of(flat.subspan(gaussians_));
+}
+
+void Variational::update_variances() {
+  const float* rho = rhos().data();
+  float* const variance = variances_.data();
+  gauss::for_each(gaussians_, [=](std::size_t i) { variance[i] = gauss::exp_float(2.0f * rho[i]); });
+}
+
+void Variational::from_variance_to_rho() {
+  const float* variance = variances_.data();
+  float* const gradient = gradients_.data() + gaussians_;
+  gauss::for_each(gaussians_, [=](std::size_t i) { gradient[i] *= 2.0f * variance[i]; });
+}
+
+double Variational::backward(const Batch& batch) {
+  double loss = backward_once(batch);
+  if (draws_ == 1) return loss;
+  summed_ = gradients_;
+  for (std::size_t draw = 1; draw < draws_; ++draw) {
+    loss += backward_once(batch);
+    gauss::for_each(summed_.size(), [&](std::size_t i) { summed_[i] += gradients_[i]; });
+  }
+  const auto count = static_cast<float>(draws_);
+  gauss::for_each(summed_.size(), [&](std::size_t i) { gradients_[i] = summed_[i] / count; });
+  return loss / static_cast<double>(draws_);
+}
+
+std::unique_ptr<Variational> make_variational(std::unique_ptr<Model> network, bool with_private) {
+  if (auto own = network->variational(with_private)) return own;
+  if (with_private) {
+    fail("method.private = true: this model has no form with a private part; set false, or use a dense one (mlp)");
+  }
+  return std::make_unique<WeightDraws>(std::move(network));
+}
+
+}  // namespace parley
