@@ -93,6 +93,12 @@ View Partition::view(const Dataset& data, std::size_t client) const {
   return view;
 }
 
+std::size_t Partition::examples() const {
+  std::size_t count = 0;
+  for (const auto& rows : clients) count += rows.size();
+  return count;
+}
+
 PartitionRegistry partitions() {
   PartitionRegistry registry("partition");
   add_label_skews(registry);

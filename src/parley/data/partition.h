@@ -20,6 +20,7 @@ struct Partition {
   std::vector<std::vector<std::uint32_t>> permutations;
 
   View view(const Dataset& data, std::size_t client) const;
+  std::size_t examples() const;  // of all clients
 };
 
 // Deals deterministically: the same data, options and stream give the same partition. Every kind

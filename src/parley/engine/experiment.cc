@@ -82,8 +82,11 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
                                       .client = context.client,
                                       .layout = context.layout,
                                       .clients = context.clients,
+                                      .examples = context.examples,
                                       .seed = context.seed,
-                                      .model = context.model});
+                                      .model = context.model,
+                                      .new_model = context.new_model,
+                                      .initial = context.initial});
       if (method->has_posterior()) names.push_back(entry.about.name);
     } catch (const InputError&) {
       // One that cannot run with this [client] or model is no way out.
@@ -201,8 +204,12 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                               .client = settings.client,
                               .layout = experiment.layout,
                               .clients = experiment.clients(),
+                              .examples = experiment.federated.partition.examples(),
                               .seed = static_cast<std::uint64_t>(settings.run.integer("seed")),
-                              .model = *model};
+                              .model = *model,
+                              .new_model = [make = experiment.make_model, options = settings.model,
+                                            task = experiment.task] { return make(options, task); },
+                              .initial = experiment.initial};
   experiment.method = carry_optimizer_state(catalogue.methods.at(settings.method.text("name")).make(context), context,
                                             experiment.make_optimizer(settings.client)->slots());
   require_posterior(*experiment.method, settings, catalogue, context);

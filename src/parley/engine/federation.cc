@@ -91,9 +91,10 @@ ClientTask Federation::task_for(Worker& worker, Model& model, std::size_t round,
           .store = store_};
 }
 
-Federation::Turn Federation::train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema,
-                                          Update& update) {
-  const ClientTask task = task_for(worker, worker.trained(), round, client);
+Federation::Turn Federation::train_client(Worker& worker, std::size_t round, std::size_t cohort, std::size_t client,
+                                          const Schema& schema, Update& update) {
+  ClientTask task = task_for(worker, worker.trained(), round, client);
+  task.cohort = cohort;
   update.client = client;
   update.weight = experiment_.weight_of(task.data);
   experiment_.method->client(task, update);
@@ -130,7 +131,7 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   CohortResult result = train_and_fold(
       workers_.size(), cohort.size(), schema,
       [&](std::size_t worker, std::size_t position, Update& update) {
-        turns[position] = train_client(*workers_[worker], number, cohort[position], schema, update);
+        turns[position] = train_client(*workers_[worker], number, cohort.size(), cohort[position], schema, update);
       },
       [&](std::size_t position, bool accepted) {
         const std::size_t client = cohort[position];
@@ -166,6 +167,7 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   }
   ServerTask task{.round = number,
                   .clients = experiment_.clients(),
+                  .cohort = cohort.size(),
                   .state = next,
                   .sum = result.sum,
                   .step = *experiment_.server_step};

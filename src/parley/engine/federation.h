@@ -64,7 +64,8 @@ class Federation final : public Engine {
   // Network number `network` of the mean: these weights.
   void add_network(std::span<const float> theta, const View& view, std::size_t network, MeanPrediction& mean);
   ClientTask task_for(Worker& worker, Model& model, std::size_t round, std::size_t client) const;
-  Turn train_client(Worker& worker, std::size_t round, std::size_t client, const Schema& schema, Update& update);
+  Turn train_client(Worker& worker, std::size_t round, std::size_t cohort, std::size_t client, const Schema& schema,
+                    Update& update);
   // The client's own model, just trained, on its own test data; nothing when that is not asked for or it has none.
   std::optional<ClientResult> own_result(Worker& worker, const ClientTask& task) const;
   // What the networks that `load` puts into task.model predict together.

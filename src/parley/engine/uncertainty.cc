@@ -4,9 +4,7 @@ namespace parley {
 namespace {
 
 PosteriorDraw posterior_draw(const Experiment& experiment) {
-  std::size_t examples = 0;
-  for (const auto& rows : experiment.federated.partition.clients) examples += rows.size();
-  return {.examples = static_cast<double>(examples),
+  return {.examples = static_cast<double>(experiment.federated.partition.examples()),
           .scale = experiment.settings.evaluate.real("posterior_scale"),
           .prior_precision = experiment.settings.evaluate.real("prior_precision")};
 }

@@ -63,6 +63,10 @@ void collapse(std::span<const ConstMeanView> components, std::span<const double>
 // KL(a‖b) = Σ ½[ξ_b/ξ_a − 1 + ln(ξ_a/ξ_b) + ξ_b(μ_a − μ_b)²], in nats. Never negative. REQUIRES both proper.
 double kl(ConstNaturalView a, ConstNaturalView b);
 double kl(ConstMeanView a, ConstMeanView b);
+// Adds t·∂KL(N(μ, σ²)‖b) by μ and by ρ = ln σ:  t(ξ_bμ − χ_b)  and  t(ξ_bσ² − 1). b may be improper: its normaliser
+// does not depend on μ and σ.
+void add_kl_gradient(ConstNaturalView b, float t, std::span<const float> mean, std::span<const float> variance,
+                     std::span<float> by_mean, std::span<float> by_rho);
 // H = Σ ½ ln(2πe/ξ), in nats. REQUIRES proper.
 double entropy(std::span<const float> precision);
 // ln N(θ | a) = Σ ½[ln ξ − ln 2π − ξ(θ − μ)²]. REQUIRES proper.

@@ -71,7 +71,7 @@ TEST_P(Rival, RefusesAModelWhoseOutputsCannotDiffer) {
     return models.at("logistic")
         .make.at("native")(Options("model"), {.input_shape = {1}, .outputs = 1, .loss = Loss::cross_entropy});
   };
-  EXPECT_THROW(TestBed(GetParam(), kNoInputs, {}, model()), InputError);
+  EXPECT_THROW(TestBed(GetParam(), kNoInputs, {}, model), InputError);
 }
 
 TEST_P(Rival, ANodesMessageIsItsWeightAndTheFitness) {
@@ -95,7 +95,7 @@ struct InTheValley {
 class Valley : public testing::TestWithParam<InTheValley> {};
 
 TEST_P(Valley, IsFollowedToItsBottom) {
-  TestBed bed(GetParam().method, kNoInputs, GetParam().settings, std::make_unique<Rosenbrock>());
+  TestBed bed(GetParam().method, kNoInputs, GetParam().settings, [] { return std::make_unique<Rosenbrock>(); });
   bed.rounds(GetParam().rounds);
   EXPECT_LT(distance(bed.theta(), std::vector<float>{1, 1}), 0.1);
 }

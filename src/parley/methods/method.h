@@ -33,6 +33,7 @@ namespace parley {
 struct ClientTask {
   std::size_t round;  // from 1
   std::size_t client;
+  std::size_t cohort = 0;  // clients that were asked to take part in the round
   std::uint64_t seed;
   Broadcast broadcast;
   View data;
@@ -54,7 +55,8 @@ struct ClientTask {
 // Everything a server half may use.
 struct ServerTask {
   std::size_t round;
-  std::size_t clients;  // in the whole federation
+  std::size_t clients;     // in the whole federation
+  std::size_t cohort = 0;  // that were asked to take part, accepted or not
   State& state;
   Sum& sum;
   const ServerStep& step;
@@ -122,8 +124,11 @@ struct MethodContext {
   const Options& client;
   std::shared_ptr<const Layout> layout;
   std::size_t clients;
-  std::uint64_t seed;  // of the run; names the streams of start() and server()
-  Model& model;        // to ask what it can do; not kept
+  std::size_t examples;                               // of all clients
+  std::uint64_t seed;                                 // of the run; names the streams of start() and server()
+  Model& model;                                       // to ask what it can do; not kept
+  std::function<std::unique_ptr<Model>()> new_model;  // one more like it
+  std::span<const float> initial;                     // the weights that the run starts from; not kept
 };
 
 using MakeMethod = std::function<std::unique_ptr<Method>(const MethodContext& context)>;

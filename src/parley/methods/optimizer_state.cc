@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "parley/base/errors.h"
+
 namespace parley {
 namespace {
 
@@ -16,7 +18,9 @@ std::string slot_name(std::size_t k) {
 class Wrapper : public Method {
  public:
   Wrapper(std::unique_ptr<Method> method, const MethodContext& context, const std::vector<Optimizer::Slot>& slots)
-      : method_(std::move(method)), layout_(context.layout), slots_(slots) {}
+      : method_(std::move(method)), layout_(context.layout), slots_(slots), trained_(layout_->trainable()) {
+    if (const auto model = method_->client_model()) trained_ = model->layout().trainable();
+  }
 
   Schema schema() const override { return method_->schema(); }
   void start(State& state) const override { method_->start(state); }
@@ -42,6 +46,7 @@ class Wrapper : public Method {
   std::unique_ptr<Method> method_;
   std::shared_ptr<const Layout> layout_;
   std::vector<Optimizer::Slot> slots_;
+  std::size_t trained_;  // weights that clients train
 };
 
 class WorkerState final : public Wrapper {
@@ -62,8 +67,7 @@ class WorkerState final : public Wrapper {
     OptimizerState state;
     std::optional<ClientRecord> record = task.store.load(task.client);
     for (std::size_t k = 0; k < slots_.size(); ++k) {
-      state.slots.push_back(record ? std::move(record->at(slot_name(k)))
-                                   : Flat(layout_->trainable(), slots_[k].initial));
+      state.slots.push_back(record ? std::move(record->at(slot_name(k))) : Flat(trained_, slots_[k].initial));
     }
     if (record) state.steps = record->at(kSteps)[0];
     return state;
@@ -126,6 +130,11 @@ std::unique_ptr<Method> carry_optimizer_state(std::unique_ptr<Method> method, co
                                               const std::vector<Optimizer::Slot>& slots) {
   const std::string& state = context.client.text("state");
   if (slots.empty() || state == "reset") return method;
+  if (state == "central" && method->client_model()) {
+    fail(
+        "client.state = \"central\": clients train a model of their own, whose optimiser the server cannot carry; use "
+        "\"worker\" or \"reset\"");
+  }
   if (state == "worker") return std::make_unique<WorkerState>(std::move(method), context, slots);
   return std::make_unique<CentralState>(std::move(method), context, slots);
 }

@@ -12,6 +12,7 @@
 #include "parley/methods/openes/openes.h"
 #include "parley/methods/pso/pso.h"
 #include "parley/methods/scaffold/scaffold.h"
+#include "parley/methods/virtual/virtual.h"
 
 namespace parley {
 
@@ -31,6 +32,7 @@ MethodRegistry methods() {
   add_openes(registry);
   add_pso(registry);
   add_scaffold(registry);
+  add_virtual(registry);
   return registry;
 }
 

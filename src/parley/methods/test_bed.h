@@ -34,10 +34,10 @@ class TestBed {
     build(method, settings, "quadratic");
   }
 
-  // `model` in place of the linear one.
-  TestBed(const std::string& method, const Regression& problem, const Settings& settings = {},
-          std::unique_ptr<Model> model = nullptr)
-      : uniform_(false), model_(std::move(model)) {
+  using NewModel = std::function<std::unique_ptr<Model>()>;
+  // `new_model` in place of the linear one.
+  TestBed(const std::string& method, const Regression& problem, const Settings& settings = {}, NewModel new_model = {})
+      : uniform_(false), new_model_(std::move(new_model)) {
     deal(problem);
     build(method, settings, "linear");
   }
@@ -66,6 +66,7 @@ class TestBed {
     update.weight = uniform_ ? 1.0 : static_cast<double>(rows_[client].size());
     const ClientTask task{.round = round,
                           .client = client,
+                          .cohort = cohort_,
                           .seed = 1,
                           .broadcast = Broadcast(state_),
                           .data = {.data = &data_, .rows = rows_[client]},
@@ -78,15 +79,24 @@ class TestBed {
   }
 
   void serve(std::size_t round, Sum& sum) {
-    ServerTask task{.round = round, .clients = rows_.size(), .state = state_, .sum = sum, .step = *step_};
+    ServerTask task{
+        .round = round, .clients = rows_.size(), .cohort = cohort_, .state = state_, .sum = sum, .step = *step_};
     method_->server(task);
     finished_ = task.finished;
     store_.commit(round);
   }
 
   void round(std::size_t number) {
+    std::vector<std::size_t> everyone(rows_.size());
+    std::iota(everyone.begin(), everyone.end(), 0u);
+    round(number, everyone);
+  }
+
+  // A round in which these take part.
+  void round(std::size_t number, const std::vector<std::size_t>& cohort) {
+    cohort_ = cohort.size();
     Sum sum(method_->schema());
-    for (std::size_t client = 0; client < rows_.size(); ++client) {
+    for (const std::size_t client : cohort) {
       const Update update = train(number, client);
       Sum::check(method_->schema(), update);
       sum.add(update);
@@ -113,30 +123,41 @@ class TestBed {
     client_.set("shuffle", false);
     server_ = Options("server", steps.at(setting("server.step", "replace")).about.options);
     options_ = Options("method", entry.about.options);
+    // A quadratic has no form with private weights.
+    if (model == "quadratic" && options_.values().contains("private")) options_.set("private", false);
     for (const auto& [key, value] : settings) {
       const std::string section = key.substr(0, key.find('.')), name = key.substr(key.find('.') + 1);
       if (name == "step") continue;
       (section == "client" ? client_ : section == "server" ? server_ : options_).set(name, value);
     }
     const auto models = native_models();
-    if (!model_) {
-      model_ = models.at(model).make.at("native")(
-          Options("model", models.at(model).about.options),
-          {.input_shape = data_.shape, .outputs = data_.target_size, .loss = Loss::mse});
+    if (!new_model_) {
+      new_model_ = [make = models.at(model).make.at("native"),
+                    options = Options("model", models.at(model).about.options),
+                    task = Task{.input_shape = data_.shape, .outputs = data_.target_size, .loss = Loss::mse}] {
+        return make(options, task);
+      };
     }
+    model_ = new_model_();
     layout_ = std::make_shared<const Layout>(model_->layout());
     local_ = LocalOptions(client_);
     auto optimizer = optimizers.at(client_.text("optimizer")).make(client_);
+    const Flat initial(layout_->size(), 0.0f);
     const MethodContext context{.options = options_,
                                 .client = client_,
                                 .layout = layout_,
                                 .clients = rows_.size(),
+                                .examples = data_.size(),
                                 .seed = 1,
-                                .model = *model_};
+                                .model = *model_,
+                                .new_model = new_model_,
+                                .initial = initial};
     method_ = carry_optimizer_state(entry.make(context), context, optimizer->slots());
     trainer_ = std::make_unique<LocalTrainer>(std::move(optimizer));
     step_ = steps.at(setting("server.step", "replace")).make(server_);
-    state_.add("theta", layout_, true, Flat(layout_->size(), 0.0f));
+    if (auto own = method_->client_model()) model_ = std::move(own);
+    cohort_ = rows_.size();
+    state_.add("theta", layout_, true, initial);
     method_->start(state_);
     for (const auto& slot : step_->slots()) state_.add(slot.name, layout_, false, Flat(layout_->size(), slot.initial));
   }
@@ -178,7 +199,9 @@ class TestBed {
   Options client_, server_, options_;
   Dataset data_;
   std::vector<std::vector<std::uint32_t>> rows_;
-  std::unique_ptr<Model> model_;
+  std::size_t cohort_ = 0;
+  NewModel new_model_;
+  std::unique_ptr<Model> model_;  // that clients train
   std::shared_ptr<const Layout> layout_;
   LocalOptions local_;
   std::unique_ptr<LocalTrainer> trainer_;

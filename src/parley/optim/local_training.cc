@@ -123,8 +123,8 @@ double LocalTrainer::backward(Model& model, const View& data, std::span<const st
   return loss;
 }
 
-std::span<const float> LocalTrainer::gradients_of(Model& model) const {
-  return use_accumulated_ ? std::span<const float>(accumulated_) : model.gradients().first(model.layout().trainable());
+std::span<float> LocalTrainer::gradients_of(Model& model) {
+  return use_accumulated_ ? std::span<float>(accumulated_) : model.gradients().first(model.layout().trainable());
 }
 
 TrainingStats LocalTrainer::train(Model& model, const View& data, const LocalOptions& options, double lr,
@@ -140,9 +140,14 @@ TrainingStats LocalTrainer::train(Model& model, const View& data, const LocalOpt
   }
   for (auto positions = order.next(); !positions.empty(); positions = order.next()) {
     stats.loss_sum += backward(model, data, positions, stats.steps) * static_cast<double>(positions.size());
-    const std::span<const float> gradients = gradients_of(model);
+    const std::span<float> gradients = gradients_of(model);
     if (hooks.before_step) hooks.before_step(gradients, positions.size());
-    optimizer_->step(model.parameters().first(trainable), gradients, term, static_cast<float>(lr));
+    if (hooks.add_gradient) hooks.add_gradient(gradients);
+    if (hooks.step) {
+      hooks.step(gradients, static_cast<float>(lr));
+    } else {
+      optimizer_->step(model.parameters().first(trainable), gradients, term, static_cast<float>(lr));
+    }
     stats.examples += positions.size();
     ++stats.steps;
     if (hooks.after_step) hooks.after_step(stats.steps);

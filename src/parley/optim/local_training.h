@@ -62,6 +62,10 @@ class BatchOrder {
 struct LocalHooks {
   // The task's gradient of a step, before the step is taken (online Fisher).
   std::function<void(std::span<const float> gradients, std::size_t examples)> before_step;
+  // Adds to the task's gradient what no LinearTerm can say; comes after before_step. client.clip_norm clips the sum.
+  std::function<void(std::span<float> gradients)> add_gradient;
+  // Takes the step in the optimiser's place, from the task's gradient alone.
+  std::function<void(std::span<const float> gradients, float lr)> step;
   // After a step; `steps` counts from 1 in this client's round.
   std::function<void(std::size_t steps)> after_step;
 };
@@ -92,7 +96,7 @@ class LocalTrainer {
 
  private:
   double backward(Model& model, const View& data, std::span<const std::uint32_t> positions, std::size_t step);
-  std::span<const float> gradients_of(Model& model) const;
+  std::span<float> gradients_of(Model& model);
 
   std::unique_ptr<Optimizer> optimizer_;
   BatchBuffer buffer_;

@@ -125,15 +125,15 @@ std::vector<double> fitness_of(TestBed& bed) {
 }
 
 TEST(Fne, FitnessOverAllNodesIsFitnessOnThePooledData) {
-  TestBed nodes("fne", kXor, {}, small_mlp());
-  TestBed pooled("fne", {.x = {{{0, 0}, {0, 1}, {1, 0}, {1, 1}}}, .y = {{{0}, {1}, {1}, {0}}}}, {}, small_mlp());
+  TestBed nodes("fne", kXor, {}, small_mlp);
+  TestBed pooled("fne", {.x = {{{0, 0}, {0, 1}, {1, 0}, {1, 1}}}, .y = {{{0}, {1}, {1}, {0}}}}, {}, small_mlp);
   const auto a = fitness_of(nodes), b = fitness_of(pooled);
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
   EXPECT_NE(a[0], a[1]);
 }
 
 TEST(Fne, OnAFixedEvaluationSetTheBestFitnessNeverFalls) {
-  TestBed bed("fne", kXor, {}, small_mlp());
+  TestBed bed("fne", kXor, {}, small_mlp);
   double best = -1e9;
   for (std::size_t round = 1; round <= 40; ++round) {
     const double now = std::ranges::max(fitness_of(bed));
@@ -144,7 +144,7 @@ TEST(Fne, OnAFixedEvaluationSetTheBestFitnessNeverFalls) {
 }
 
 TEST(Fne, SolvesXor) {
-  TestBed bed("fne", kXor, {}, small_mlp());
+  TestBed bed("fne", kXor, {}, small_mlp);
   bed.rounds(300);
   const auto model = small_mlp();
   std::ranges::copy(bed.theta(), model->parameters().begin());
@@ -155,7 +155,7 @@ TEST(Fne, SolvesXor) {
 }
 
 TEST(Fne, ANodesMessageIsItsWeightAndTheFitness) {
-  TestBed bed("fne", kXor, {}, small_mlp());
+  TestBed bed("fne", kXor, {}, small_mlp);
   EXPECT_EQ(bed.method().schema().channels.size(), 1u);
   EXPECT_TRUE(bed.method().schema().scalars.empty());
   EXPECT_EQ(bed.train(1, 0).wire_bytes(), 50 * sizeof(float) + sizeof(double));
@@ -224,9 +224,9 @@ TEST(Fne, OneRunawayCandidateDoesNotCostANodeItsAnswer) {
   EXPECT_TRUE(std::isfinite(update.training.loss_sum));
 }
 
-std::string refusal(const Settings& settings, std::unique_ptr<Model> model = small_mlp()) {
+std::string refusal(const Settings& settings, const TestBed::NewModel& new_model = small_mlp) {
   try {
-    TestBed("fne", kXor, settings, std::move(model));
+    TestBed("fne", kXor, settings, new_model);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -240,7 +240,11 @@ TEST(Fne, RefusesWhatCannotEvolve) {
   EXPECT_EQ(refusal({{"method.elites", std::int64_t{50}}}),
             "method.elites = 50: no place is left for a child in a population of 50; raise method.population or lower "
             "this");
-  EXPECT_NE(refusal({}, make_native_mlp({.widths = {2, 1}})).find("use \"mse\", or data of two classes or more"),
+  EXPECT_NE(refusal({},
+                    [] {
+                      return make_native_mlp({.widths = {2, 1}});
+                    })
+                .find("use \"mse\", or data of two classes or more"),
             std::string::npos);
 }
 

@@ -1,0 +1,342 @@
+#include "parley/methods/virtual/virtual.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parley/base/errors.h"
+#include "parley/gauss/diagonal.h"
+#include "parley/gauss/normal.h"
+#include "parley/methods/virtual/prune.h"
+#include "parley/model/variational.h"
+
+namespace parley {
+namespace {
+
+constexpr const char* kPrecision = "precision";
+// Of a client's record: its factor s_i, the posteriors it trained (means, then ρ), and whose record it is.
+constexpr const char* kFactorPrecision = "factor_precision";
+constexpr const char* kFactorShift = "factor_shift";
+constexpr const char* kOwn = "own";
+constexpr const char* kPrivate = "private";
+constexpr const char* kRun = "run";
+// The least part of its precision that a round may leave to a weight of the server.
+constexpr double kLeastShare = 1e-3;
+
+struct VirtualOptions {
+  double beta, prior_precision, rho, rate, prune;
+  bool consistent, with_private, from_server, by_examples;
+  std::size_t draws, own_networks;
+
+  explicit VirtualOptions(const Options& options)
+      : beta(options.real("beta")),
+        prior_precision(1.0 / (options.real("prior_scale") * options.real("prior_scale"))),
+        rho(options.real("rho")),
+        rate(options.real("rate")),
+        prune(options.real("prune")),
+        consistent(options.text("damping") == "consistent"),
+        with_private(options.flag("private")),
+        from_server(options.flag("fedavg_init")),
+        by_examples(options.text("prior_share") == "examples"),
+        draws(static_cast<std::size_t>(options.integer("draws"))),
+        own_networks(static_cast<std::size_t>(options.integer("own_networks"))) {
+    if (!consistent && rate == 1.0) {
+      fail("method.rate = 1: with damping = \"reference\" clients keep and send Δ^(1 − rate), nothing; use less");
+    }
+  }
+
+  static std::vector<Option> declared() {
+    return {
+        {"beta", 1e-5, "weight of the KL divergences in the free energy; 1 is Bayes' rule", at_least(0.0)},
+        {"private", true, "a network of each client's own, fed by the shared one at every layer"},
+        {"prior_scale", 1.0, "standard deviation of every weight before any data", above(0.0)},
+        {"prior_share",
+         std::string("equal"),
+         "of the shared prior, in each client's free energy: 1/K of it, or as many as it has of the examples",
+         {},
+         {"equal", "examples"}},
+        {"rho", -5.0, "ln σ of every weight at the start", Range{.low = -20.0, .high = 5.0}},
+        {"damping",
+         std::string("consistent"),
+         "consistent: server and client both take Δ^rate, so the factors' product stays the posterior; reference: as "
+         "published, clients keep and send Δ^(1 − rate), of which the server takes the power rate",
+         {},
+         {"consistent", "reference"}},
+        {"rate", 0.0, "power of the deltas that are taken in; 0: one divided by the size of the cohort",
+         Range{.low = 0.0, .high = 1.0}},
+        {"fedavg_init", false, "clients start from the server's posterior in every round, not from their own last one"},
+        {"draws", std::int64_t{1}, "of the noise for every gradient", at_least(1)},
+        {"own_networks", std::int64_t{10}, "drawn from a client's posterior when its own model is evaluated",
+         at_least(1)},
+        {"prune", 0.0, "share of each tensor, but the output layer's, with the least signal to noise, that is not sent",
+         Range{.low = 0.0, .high = 1.0, .high_excluded = true}},
+    };
+  }
+};
+
+// Owns a Gaussian in natural form.
+struct Natural {
+  Flat precision, shift;
+  explicit Natural(std::size_t size) : precision(size), shift(size) {}
+  operator gauss::ConstNaturalView() const { return {precision, shift}; }
+};
+
+class Virtual final : public Method {
+ public:
+  explicit Virtual(const MethodContext& context)
+      : layout_(context.layout),
+        options_(context.options),
+        new_model_(context.new_model),
+        initial_(context.initial.begin(), context.initial.end()),
+        clients_(context.clients),
+        examples_(context.examples) {
+    if (const double decay = context.client.real("weight_decay"); decay > 0.0) {
+      fail("client.weight_decay = {}: it would pull ln σ towards 0 too; virtual has a prior, method.prior_scale",
+           decay);
+    }
+    const auto model = client_model();
+    // Two words that tell this run's records from those of another run or model.
+    Stream name(context.seed, model->layout().describe());
+    run_ = {static_cast<float>(name.below(1u << 24)), static_cast<float>(name.below(1u << 24))};
+  }
+
+  std::unique_ptr<Model> client_model() const override {
+    auto model = make_variational(new_model_(), options_.with_private);
+    model->set_draws(options_.draws);
+    return model;
+  }
+
+  // Statistics all: a stage that changed what is sent would leave server and client with different factors.
+  Schema schema() const override {
+    const std::size_t shared = layout_->trainable(), measured = layout_->size() - shared;
+    Schema schema{
+        .channels = {{.name = "delta_precision", .size = shared, .weighting = Weighting::plain, .statistic = true},
+                     {.name = "delta_shift", .size = shared, .weighting = Weighting::plain, .statistic = true}}};
+    if (measured > 0) schema.channels.push_back({.name = "measured", .size = measured, .statistic = true});
+    if (options_.with_private) schema.scalars.push_back({"private_started", Weighting::plain});
+    return schema;
+  }
+
+  void start(State& state) const override {
+    state.add(kPrecision, layout_, true, Flat(layout_->size(), static_cast<float>(initial_precision())));
+  }
+
+  void client(const ClientTask& task, Update& update) const override {
+    auto& model = static_cast<Variational&>(task.model);  // client_model() made it
+    ClientRecord record = recall(task);
+    load(task, record, model, update);
+    train(task, model, cavity(task, record, model), update);
+    send(task, model, record, update);
+    task.store.stage(task.client, std::move(record));
+  }
+
+  void server(ServerTask& task) const override {
+    const std::size_t shared = layout_->trainable();
+    const auto theta = task.state.at("theta"), precision = task.state.at(kPrecision);
+    const auto by_precision = task.sum.channel("delta_precision"), by_shift = task.sum.channel("delta_shift");
+    const double rate = rate_of(task.cohort);
+    std::vector<double> target(theta.begin(), theta.end());
+    std::size_t floored = 0;
+    for (std::size_t i = 0; i < shared; ++i) {
+      const double before = precision[i], after = before + rate * by_precision[i];
+      if (after > kLeastShare * before) {
+        target[i] = (before * theta[i] + rate * by_shift[i]) / after;  // s ← s·ΠΔ^d
+        precision[i] = static_cast<float>(after);
+      } else {
+        ++floored;  // improper or nearly so: the clients' deltas contradict what they are deltas of
+      }
+    }
+    if (layout_->size() > shared)
+      std::ranges::copy(task.sum.take_mean("measured"), target.begin() + static_cast<std::ptrdiff_t>(shared));
+    task.move_theta(target);
+    report(task, floored);
+  }
+
+  std::size_t own_networks() const override { return options_.own_networks; }
+  void load_own(const ClientTask& task, std::size_t network) const override {
+    task.model.reseed(task.stream(fmt::format("own network {}", network)));
+  }
+
+  bool has_posterior() const override { return true; }
+  // The precision counts all examples and the prior already.
+  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+    const std::size_t shared = layout_->trainable();
+    const auto mean = state.at("theta");
+    std::ranges::copy(mean, theta.begin());
+    gauss::sample({mean.first(shared), state.at(kPrecision).first(shared)}, static_cast<float>(std::sqrt(how.scale)),
+                  stream, theta.first(shared));
+  }
+
+ private:
+  double initial_precision() const { return std::exp(-2.0 * options_.rho); }
+  double rate_of(std::size_t cohort) const {
+    return options_.rate > 0.0 ? options_.rate : 1.0 / static_cast<double>(cohort);
+  }
+  // A client's part of the prior, and of the posterior that everything starts from.
+  double share(const ClientTask& task) const {
+    return options_.by_examples ? static_cast<double>(task.data.size()) / static_cast<double>(examples_)
+                                : 1.0 / static_cast<double>(clients_);
+  }
+
+  ClientRecord recall(const ClientTask& task) const {
+    if (auto record = task.store.load(task.client)) {
+      check(task, *record);
+      return std::move(*record);
+    }
+    const std::size_t shared = layout_->trainable();
+    const auto precision = static_cast<float>(share(task) * initial_precision());
+    ClientRecord record{{kFactorPrecision, Flat(shared, precision)}, {kFactorShift, Flat(shared)}, {kRun, run_}};
+    Flat& shift = record[kFactorShift];
+    for (std::size_t i = 0; i < shared; ++i) shift[i] = precision * initial_[i];
+    return record;
+  }
+
+  void check(const ClientTask& task, const ClientRecord& record) const {
+    const auto fits = [&](const char* name, std::size_t size, bool needed) {
+      const auto found = record.find(name);
+      return found == record.end() ? !needed : found->second.size() == size;
+    };
+    const std::size_t shared = layout_->trainable(), own = task.model.layout().trainable() - 2 * shared;
+    const auto run = record.find(kRun);
+    if (run != record.end() && run->second == run_ && fits(kFactorPrecision, shared, true) &&
+        fits(kFactorShift, shared, true) && fits(kOwn, 2 * shared, false) && fits(kPrivate, own, false)) {
+      return;
+    }
+    fail(
+        "client {}: what it remembers is of another run or model, and its factor is not in this posterior; put the "
+        "records of this run back, or start it afresh",
+        task.client);
+  }
+
+  // The posterior that training starts from.
+  void load(const ClientTask& task, const ClientRecord& record, Variational& model, Update& update) const {
+    const std::size_t shared = model.shared(), own = model.gaussians() - shared;
+    const auto mean = model.means(), rho = model.rhos();
+    const auto both = [&](const Flat& from, std::size_t begin, std::size_t count) {
+      std::copy_n(from.begin(), count, mean.begin() + static_cast<std::ptrdiff_t>(begin));
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(count), count,
+                  rho.begin() + static_cast<std::ptrdiff_t>(begin));
+    };
+    const auto theta = task.broadcast.at("theta"), precision = task.broadcast.at(kPrecision);
+    std::ranges::copy(theta.subspan(shared),
+                      model.parameters().begin() + static_cast<std::ptrdiff_t>(2 * model.gaussians()));
+    if (const auto last = record.find(kOwn); last != record.end()) {
+      both(last->second, 0, shared);
+    } else {
+      std::ranges::copy(theta.first(shared), mean.begin());
+      for (std::size_t i = 0; i < shared; ++i) rho[i] = -0.5f * std::log(precision[i]);
+    }
+    if (const auto last = record.find(kPrivate); last != record.end()) {
+      both(last->second, shared, own);
+    } else if (own > 0) {
+      Stream stream(task.seed, "private part", 0, task.client);
+      model.start_private(stream, mean.subspan(shared));
+      std::ranges::fill(rho.subspan(shared), static_cast<float>(options_.rho));
+      update.scalars[0] = 1.0;
+    }
+    model.reseed(task.stream("training noise"));
+  }
+
+  // What the free energy holds the posterior to: s/s_i·p^{1/K} for the shared weights, p for private ones.
+  Natural cavity(const ClientTask& task, const ClientRecord& record, const Variational& model) const {
+    Natural cavity(model.gaussians());
+    const auto prior = static_cast<float>(options_.prior_precision);
+    const auto shared_prior = static_cast<float>(share(task) * options_.prior_precision);
+    const auto theta = task.broadcast.at("theta"), precision = task.broadcast.at(kPrecision);
+    const Flat &own_precision = record.at(kFactorPrecision), &own_shift = record.at(kFactorShift);
+    for (std::size_t i = 0; i < model.shared(); ++i) {
+      cavity.precision[i] = precision[i] - own_precision[i] + shared_prior;
+      cavity.shift[i] = precision[i] * theta[i] - own_shift[i];
+    }
+    std::fill(cavity.precision.begin() + static_cast<std::ptrdiff_t>(model.shared()), cavity.precision.end(), prior);
+    return cavity;
+  }
+
+  void train(const ClientTask& task, Variational& model, const Natural& cavity, Update& update) const {
+    const auto weight = static_cast<float>(options_.beta / static_cast<double>(task.data.size()));
+    const std::size_t count = model.gaussians();
+    task.train(update, {}, {.add_gradient = [&](std::span<float> gradients) {
+                 gauss::add_kl_gradient(cavity, weight, model.means(), model.variances(), gradients.first(count),
+                                        gradients.subspan(count));
+               }});
+  }
+
+  // Δ_i = q/s, pruned and damped, to the server and into the client's factor.
+  void send(const ClientTask& task, Variational& model, ClientRecord& record, Update& update) const {
+    const std::size_t shared = model.shared();
+    const gauss::NaturalView delta{update.channels[0], update.channels[1]};
+    const auto theta = task.broadcast.at("theta"), precision = task.broadcast.at(kPrecision);
+    const auto mean = model.means(), rho = model.rhos();
+    for (std::size_t i = 0; i < shared; ++i) {
+      const float own = std::exp(-2.0f * rho[i]);
+      delta.precision[i] = own - precision[i];
+      delta.shift[i] = own * mean[i] - precision[i] * theta[i];
+    }
+    refuse_improper(delta, precision);
+    const SparseBytes bytes = prune_by_snr(*layout_, options_.prune, delta);
+    update.encoded_bytes[0] = bytes.values + bytes.places;
+    update.encoded_bytes[1] = bytes.values;
+
+    const auto rate = static_cast<float>(rate_of(task.cohort));
+    if (!options_.consistent) gauss::power(delta, 1.0f - rate, delta);
+    const float kept = options_.consistent ? rate : 1.0f;
+    Flat &own_precision = record.at(kFactorPrecision), &own_shift = record.at(kFactorShift);
+    for (std::size_t i = 0; i < shared; ++i) {
+      own_precision[i] += kept * delta.precision[i];
+      own_shift[i] += kept * delta.shift[i];
+    }
+    if (layout_->size() > shared) {
+      std::ranges::copy(model.parameters().subspan(2 * model.gaussians()), update.channels[2].begin());
+    }
+    if (!options_.from_server) record[kOwn] = posterior(model, 0, shared);
+    if (options_.with_private) record[kPrivate] = posterior(model, shared, model.gaussians() - shared);
+  }
+
+  // By the tensor's name: a place among all weights tells nobody anything.
+  void refuse_improper(gauss::ConstNaturalView delta, std::span<const float> precision) const {
+    for (const auto& entry : layout_->entries()) {
+      if (!is_trainable(entry.role)) continue;
+      for (std::size_t i = entry.offset; i < entry.offset + entry.size; ++i) {
+        const float after = precision[i] + delta.precision[i];
+        if (after > 0.0f && std::isfinite(after) && std::isfinite(delta.shift[i])) continue;
+        fail<RefusedUpdate>("improper posterior: {} has precision {} at {}; lower client.lr", entry.name, after,
+                            i - entry.offset);
+      }
+    }
+  }
+
+  static Flat posterior(Variational& model, std::size_t begin, std::size_t count) {
+    const auto mean = model.means().subspan(begin, count), rho = model.rhos().subspan(begin, count);
+    Flat both(mean.begin(), mean.end());
+    both.insert(both.end(), rho.begin(), rho.end());
+    return both;
+  }
+
+  void report(ServerTask& task, std::size_t floored) const {
+    const auto precision = task.state.at(kPrecision).first(layout_->trainable());
+    double sum = 0.0;
+    for (const float p : precision) sum += p;
+    task.metrics["precision_mean"] = sum / static_cast<double>(precision.size());
+    task.metrics["floored"] = static_cast<double>(floored);
+    if (options_.with_private) task.metrics["private_started"] = task.sum.scalar("private_started");
+  }
+
+  std::shared_ptr<const Layout> layout_;
+  VirtualOptions options_;
+  std::function<std::unique_ptr<Model>()> new_model_;
+  Flat initial_;
+  std::size_t clients_, examples_;
+  Flat run_;
+};
+
+}  // namespace
+
+void add_virtual(MethodRegistry& registry) {
+  registry.add({.name = "virtual",
+                .summary = "A Gaussian posterior over shared weights as a product of the clients' factors; private "
+                           "networks beside it.",
+                .source = "Corinzia et al. 2019",
+                .options = VirtualOptions::declared()},
+               [](const MethodContext& context) { return std::make_unique<Virtual>(context); });
+}
+
+}  // namespace parley
