@@ -65,6 +65,7 @@ std::string message_of(const std::function<void()>& act) {
 // "name" or "name key=value …": every registered method, and variants that take another path through their code.
 std::vector<std::string> methods_and_variants() {
   std::vector<std::string> all = methods().names();
+  std::ranges::replace(all, "virtual", "virtual model.dropout=0");
   all.insert(all.end(),
              {"fedavg server.step=adam", "fola method.curvature=input method.lambda=1",
               "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
@@ -75,7 +76,9 @@ std::vector<std::string> methods_and_variants() {
               "smm method.models=2 peer.visits=5 graph.kind=small_world method.flip=0.2",
               "cyclic peer.visits=5 server.step=adam server.lr=0.01",
               "dpsgd graph.kind=regular peer.failures=0.2 peer.arrivals=0.2 peer.horizon=1",
-              "gossip graph.kind=regular peer.visits=20 network.speed_spread=2 network.bandwidth=1000"});
+              "gossip graph.kind=regular peer.visits=20 network.speed_spread=2 network.bandwidth=1000",
+              "virtual model.dropout=0 method.prune=0.5 method.draws=2 client.optimizer=momentum client.state=worker",
+              "virtual model.dropout=0 method.private=false method.fedavg_init=true method.beta=0.1"});
 
   return all;
 }

@@ -177,15 +177,16 @@ double kl(ConstMeanView a, ConstMeanView b) {
   return kl_of(a.size(), MeanReader(a), MeanReader(b));
 }
 
-void add_kl_gradient(ConstNaturalView b, float t, std::span<const float> mean, std::span<const float> variance,
-                     std::span<float> by_mean, std::span<float> by_rho) {
+void add_kl_gradient(ConstNaturalView b, float t, float step, std::span<const float> mean,
+                     std::span<const float> variance, std::span<float> by_mean, std::span<float> by_rho) {
   assert(fits(b, mean.size()) && variance.size() == mean.size());
   assert(by_mean.size() == mean.size() && by_rho.size() == mean.size());
   const float *xi = b.precision.data(), *chi = b.shift.data(), *mu = mean.data(), *square = variance.data();
   float *to_mean = by_mean.data(), *to_rho = by_rho.data();
   for_each(mean.size(), [=](std::size_t i) {
-    to_mean[i] += t * (xi[i] * mu[i] - chi[i]);
-    to_rho[i] += t * (xi[i] * square[i] - 1.0f);
+    const float stiffness = step * t * std::max(xi[i], 0.0f);
+    to_mean[i] = (to_mean[i] + t * (xi[i] * mu[i] - chi[i])) / (1.0f + stiffness);
+    to_rho[i] = (to_rho[i] + t * (xi[i] * square[i] - 1.0f)) / (1.0f + 2.0f * stiffness * square[i]);
   });
 }
 

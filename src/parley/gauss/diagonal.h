@@ -65,8 +65,12 @@ double kl(ConstNaturalView a, ConstNaturalView b);
 double kl(ConstMeanView a, ConstMeanView b);
 // Adds t·∂KL(N(μ, σ²)‖b) by μ and by ρ = ln σ:  t(ξ_bμ − χ_b)  and  t(ξ_bσ² − 1). b may be improper: its normaliser
 // does not depend on μ and σ.
-void add_kl_gradient(ConstNaturalView b, float t, std::span<const float> mean, std::span<const float> variance,
-                     std::span<float> by_mean, std::span<float> by_rho);
+//
+// The sums are then divided by 1 + step·t·ξ_b and 1 + 2·step·t·ξ_bσ² (where ξ_b > 0), so that gradient descent with
+// this step takes the KL's part implicitly, the second to first order: explicitly it diverges once step·t·ξ_b
+// exceeds 2.
+void add_kl_gradient(ConstNaturalView b, float t, float step, std::span<const float> mean,
+                     std::span<const float> variance, std::span<float> by_mean, std::span<float> by_rho);
 // H = Σ ½ ln(2πe/ξ), in nats. REQUIRES proper.
 double entropy(std::span<const float> precision);
 // ln N(θ | a) = Σ ½[ln ξ − ln 2π − ξ(θ − μ)²]. REQUIRES proper.

@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "parley/base/errors.h"
+#include "parley/gauss/elementary.h"
 #include "parley/gauss/loops.h"
 #include "parley/gauss/test_gaussians.h"
 
@@ -196,6 +197,34 @@ TEST(Kl, NormalisedExtremesStayFinite) {
   EXPECT_TRUE(std::isfinite(entropy(a.precision)));
 }
 
+// By central differences of kl(), in ln σ for the second.
+RC_GTEST_PROP(Kl, GradientAgreesWithDifferences, (std::uint64_t seed)) {
+  Stream stream(seed, "test");
+  const auto kl_at = [](double mean, double rho, const Moments& b) {
+    return kl(Moments({static_cast<float>(mean)}, {static_cast<float>(std::exp(-2.0 * rho))}).view(), b.view());
+  };
+  const double mean = stream.normal(), rho = stream.uniform(-1.0, 1.0), step = 1e-2, t = 0.7;
+  const Moments b({static_cast<float>(stream.normal())}, {static_cast<float>(stream.uniform(0.5, 2.0))});
+  const Flat means{static_cast<float>(mean)}, variances{static_cast<float>(std::exp(2.0 * rho))};
+  Flat by_mean{1.0f}, by_rho{2.0f};
+  add_kl_gradient(natural(b).view(), static_cast<float>(t), 0.0f, means, variances, by_mean, by_rho);
+  const double expected_mean = 1.0 + t * (kl_at(mean + step, rho, b) - kl_at(mean - step, rho, b)) / (2 * step);
+  const double expected_rho = 2.0 + t * (kl_at(mean, rho + step, b) - kl_at(mean, rho - step, b)) / (2 * step);
+  RC_ASSERT(std::abs(by_mean[0] - expected_mean) < 1e-3 * (1.0 + std::abs(expected_mean)));
+  RC_ASSERT(std::abs(by_rho[0] - expected_rho) < 1e-2 * (1.0 + std::abs(expected_rho)));
+}
+
+// However stiff: a step lands where μ' = μ − step·(g + t(ξμ' − χ)).
+TEST(Kl, ItsGradientTakesAnImplicitStep) {
+  const Natural b({1000.0f}, {3000.0f});
+  const Flat mean{1.0f}, variance{0.25f};
+  Flat by_mean{2.0f}, by_rho{0.0f};
+  add_kl_gradient(b.view(), 0.5f, 0.1f, mean, variance, by_mean, by_rho);
+  const float after = mean[0] - 0.1f * by_mean[0];
+  EXPECT_NEAR(after, mean[0] - 0.1f * (2.0f + 0.5f * (1000.0f * after - 3000.0f)), 1e-4);
+  EXPECT_NEAR(by_rho[0], 0.5f * (250.0f - 1.0f) / (1.0f + 2 * 0.1f * 0.5f * 250.0f), 1e-4);
+}
+
 TEST(Entropy, HasItsClosedFormValueAndAddsOverElements) {
   const double unit = 0.5 * std::log(2.0 * std::numbers::pi * std::numbers::e);
   EXPECT_DOUBLE_EQ(entropy(Flat{1.0f}), unit);
@@ -330,6 +359,21 @@ RC_GTEST_PROP(Logarithm, IsTheLibrarysToTheLastPlace, (std::uint64_t seed)) {
     RC_ASSERT(std::abs(log_normal_number(x) - expected) <= 0x1p-51 * std::abs(expected));
   }
   RC_ASSERT(log_normal_number(1.0) == 0.0);
+}
+
+RC_GTEST_PROP(Elementary, ExpAndLogAreTheLibrarysInAFewPlaces, (std::uint64_t seed)) {
+  Stream stream(seed, "test");
+  const auto x = static_cast<float>(stream.uniform(-86.0, 86.0));
+  RC_ASSERT(std::abs(exp_float(x) / std::exp(static_cast<double>(x)) - 1.0) < 3e-7);
+  const float y = exp_float(x);
+  RC_ASSERT(std::abs(log_float(y) - std::log(static_cast<double>(y))) < 1e-5);
+}
+
+TEST(Elementary, ExpStaysWithinTheNormalNumbers) {
+  EXPECT_EQ(exp_float(0.0f), 1.0f);
+  EXPECT_GT(exp_float(-1e30f), 0.0f);
+  EXPECT_TRUE(std::isfinite(exp_float(1e30f)));
+  EXPECT_TRUE(std::isnan(exp_float(std::numeric_limits<float>::quiet_NaN())));
 }
 
 }  // namespace

@@ -254,8 +254,9 @@ class Virtual final : public Method {
   void train(const ClientTask& task, Variational& model, const Natural& cavity, Update& update) const {
     const auto weight = static_cast<float>(options_.beta / static_cast<double>(task.data.size()));
     const std::size_t count = model.gaussians();
+    const auto lr = static_cast<float>(task.lr());
     task.train(update, {}, {.add_gradient = [&](std::span<float> gradients) {
-                 gauss::add_kl_gradient(cavity, weight, model.means(), model.variances(), gradients.first(count),
+                 gauss::add_kl_gradient(cavity, weight, lr, model.means(), model.variances(), gradients.first(count),
                                         gradients.subspan(count));
                }});
   }

@@ -1,0 +1,53 @@
+#include "parley/methods/virtual/prune.h"
+
+#include <gtest/gtest.h>
+
+#include "parley/tensor/flat.h"
+
+namespace parley {
+namespace {
+
+const Layout kLayout({{.name = "fc1.weight", .shape = {2, 4}},
+                      {.name = "fc1.bias", .shape = {2}, .role = Role::bias},
+                      {.name = "fc2.weight", .shape = {1, 2}},
+                      {.name = "fc2.bias", .shape = {1}, .role = Role::bias},
+                      {.name = "norm.count", .shape = {1}, .role = Role::counter}});
+
+TEST(Prune, KeepsWhatStandsOutOfItsNoiseAndTheOutputLayer) {
+  // |χ|/√|ξ| = 1 … 8 in fc1.weight, whatever the sign of ξ.
+  Flat precision{1, -1, 4, 4, 1, 1, 1, 1, 1, 4, 1, 1, 1}, shift{1, 2, -6, 8, 5, 6, 7, 8, 3, 2, .1f, .1f, .1f};
+  const SparseBytes bytes = prune_by_snr(kLayout, 0.5, {precision, shift});
+  EXPECT_EQ(shift, (Flat{0, 0, 0, 0, 5, 6, 7, 8, 3, 0, .1f, .1f, .1f}));
+  EXPECT_EQ(precision, (Flat{0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 1, 1, 1}));
+  EXPECT_EQ(bytes.values, (4 + 1 + 3) * sizeof(float));
+  EXPECT_EQ(bytes.places, 2u);  // a byte of bits for eight weights, and one for two biases
+}
+
+TEST(Prune, FewSurvivorsAreSentByIndex) {
+  const Layout layout({{.name = "a.weight", .shape = {1000}}, {.name = "b.weight", .shape = {1}}});
+  Flat precision(1001, 1.0f), shift(1001);
+  for (std::size_t i = 0; i < shift.size(); ++i) shift[i] = static_cast<float>(i);
+  const SparseBytes bytes = prune_by_snr(layout, 0.99, {precision, shift});
+  EXPECT_EQ(bytes.values, 11 * sizeof(float));
+  EXPECT_EQ(bytes.places, 10 * sizeof(std::uint32_t));
+}
+
+TEST(Prune, OfNothingIsTheIdentity) {
+  Flat precision(13, 1.0f), shift(13, 0.5f);
+  const Flat before = shift;
+  const SparseBytes bytes = prune_by_snr(kLayout, 0.0, {precision, shift});
+  EXPECT_EQ(shift, before);
+  EXPECT_EQ(bytes.values, 13 * sizeof(float));
+  EXPECT_EQ(bytes.places, 0u);
+}
+
+// A mean that moved without its precision is a signal without noise; what did not move at all is none.
+TEST(Prune, OrdersWhereAPrecisionStoodStill) {
+  const Layout layout({{.name = "a.weight", .shape = {4}}, {.name = "b.weight", .shape = {1}}});
+  Flat precision{0, 0, 1, 1, 1}, shift{1, 0, 5, 2, 1};
+  prune_by_snr(layout, 0.5, {precision, shift});
+  EXPECT_EQ(shift, (Flat{1, 0, 5, 0, 1}));
+}
+
+}  // namespace
+}  // namespace parley

@@ -1,0 +1,318 @@
+// METHODS.md §3: known answers of VIRTUAL on linear regression, where the exact posterior is known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "parley/base/errors.h"
+#include "parley/methods/test_bed.h"
+#include "parley/model/mlp.h"
+#include "parley/model/variational.h"
+
+namespace parley {
+namespace {
+
+using Settings = TestBed::Settings;
+
+// Linear regression with noise of variance 1 and two weights: −log p(t|x, w) = ½(w·x − t)². Its variational form gives
+// the expectation under the posterior exactly, ½((μ·x − t)² + Σx²σ²), so nothing in these tests is noise.
+class ExactGaussian final : public Variational {
+ public:
+  explicit ExactGaussian(const Layout& layout) : Variational(layout, {}) {}
+  std::size_t outputs() const override { return 1; }
+  Loss loss() const override { return Loss::mse; }
+  void predict(const Batch&, std::span<float>) override {}
+
+ private:
+  double backward_once(const Batch& batch) override {
+    update_variances();
+    std::ranges::fill(gradients(), 0.0f);
+    double loss = 0.0;
+    const auto rows = static_cast<float>(batch.size);
+    for (std::size_t row = 0; row < batch.size; ++row) {
+      const auto x = batch.inputs.subspan(2 * row, 2);
+      const float error = means()[0] * x[0] + means()[1] * x[1] - batch.targets[row];
+      loss += 0.5 * error * error;
+      for (std::size_t j = 0; j < 2; ++j) {
+        loss += 0.5 * x[j] * x[j] * variances()[j];
+        gradients()[j] += error * x[j] / rows;
+        gradients()[2 + j] += 0.5f * x[j] * x[j] / rows;  // by the variance
+      }
+    }
+    from_variance_to_rho();
+    return loss / rows;
+  }
+};
+
+class Exact final : public Model {
+ public:
+  const Layout& layout() const override { return layout_; }
+  std::span<float> parameters() override { return parameters_; }
+  std::span<float> gradients() override { return parameters_; }
+  double backward(const Batch&) override { return 0.0; }
+  void predict(const Batch&, std::span<float>) override {}
+  std::size_t outputs() const override { return 1; }
+  Loss loss() const override { return Loss::mse; }
+  std::unique_ptr<Variational> variational(bool) const override { return std::make_unique<ExactGaussian>(layout_); }
+
+ private:
+  Layout layout_{{{.name = "fc1.weight", .shape = {1, 2}}}};
+  std::array<float, 2> parameters_{};
+};
+
+// Three clients of different sizes, whose inputs are correlated.
+const TestBed::Regression kThree{.x = {{{1, .5f}, {.5f, 1}, {1, -1}}, {{2, 1}, {0, 1}}, {{-1, .3f}}},
+                                 .y = {{{1}, {2}, {0}}, {{1}, {-1}}, {{.5f}}}};
+
+struct Posterior {
+  double mean[2], precision[2];
+};
+
+// Λ = ΣxxᵀΣ/β + I/s², mean Λ⁻¹Σxt/β; the mean-field optimum has that mean, and the diagonal of Λ as precision.
+Posterior exact_posterior(double beta, double prior_scale) {
+  const double prior = 1.0 / (prior_scale * prior_scale);
+  double a = prior, b = 0.0, c = prior, u = 0.0, v = 0.0;
+  for (std::size_t client = 0; client < kThree.x.size(); ++client) {
+    for (std::size_t i = 0; i < kThree.x[client].size(); ++i) {
+      const auto& x = kThree.x[client][i];
+      const double t = kThree.y[client][i][0];
+      a += x[0] * x[0] / beta;
+      b += x[0] * x[1] / beta;
+      c += x[1] * x[1] / beta;
+      u += x[0] * t / beta;
+      v += x[1] * t / beta;
+    }
+  }
+  const double det = a * c - b * b;
+  return {{(c * u - b * v) / det, (a * v - b * u) / det}, {a, c}};
+}
+
+Settings exactly(double beta = 1.0) {
+  auto settings = local(0.2, 300);
+  settings["method.private"] = false;
+  settings["method.beta"] = beta;
+  settings["method.prior_scale"] = 2.0;
+  settings["method.rho"] = -1.0;
+  return settings;
+}
+
+TestBed federation(const Settings& settings) {
+  return TestBed("virtual", kThree, settings, [] { return std::make_unique<Exact>(); });
+}
+
+void expect_exact(TestBed& bed, double beta = 1.0) {
+  const Posterior exact = exact_posterior(beta, 2.0);
+  for (std::size_t j = 0; j < 2; ++j) {
+    EXPECT_NEAR(bed.theta()[j], exact.mean[j], 2e-4);
+    EXPECT_NEAR(bed.state().at("precision")[j] / exact.precision[j], 1.0, 2e-4);
+  }
+}
+
+TEST(Virtual, ReachesTheExactPosteriorInParallel) {
+  TestBed bed = federation(exactly());
+  bed.rounds(60);
+  expect_exact(bed);
+}
+
+TEST(Virtual, ReachesTheExactPosteriorOneClientAtATime) {
+  TestBed bed = federation(exactly());
+  for (std::size_t round = 1; round <= 60; ++round) bed.round(round, {round % 3});
+  expect_exact(bed);
+}
+
+// The last client is first seen when the others' factors are long in the posterior.
+TEST(Virtual, ReachesTheExactPosteriorWithSomeOfTheClients) {
+  TestBed bed = federation(exactly());
+  for (std::size_t round = 1; round <= 40; ++round) bed.round(round, {0, 1});
+  for (std::size_t round = 41; round <= 140; ++round) bed.round(round, {round % 3, (round + 1) % 3});
+  expect_exact(bed);
+}
+
+TEST(Virtual, ReachesTheExactPosteriorDamped) {
+  TestBed bed = federation(with(exactly(), "method.rate", 0.1));
+  bed.rounds(150);
+  expect_exact(bed);
+}
+
+TEST(Virtual, SharesOfThePriorByExamplesGiveTheSame) {
+  TestBed bed = federation(with(exactly(), "method.prior_share", std::string("examples")));
+  bed.rounds(60);
+  expect_exact(bed);
+}
+
+// METHODS.md §3, oracle 3: β is the temperature of the likelihood.
+TEST(Virtual, BetaIsAPowerOfTheLikelihood) {
+  for (const double beta : {0.3, 3.0}) {
+    auto settings = exactly(beta);
+    settings["client.lr"] = 0.05;
+    TestBed bed = federation(settings);
+    bed.rounds(150);
+    expect_exact(bed, beta);
+  }
+}
+
+TEST(Virtual, WhereAClientStartsDoesNotMatterInTheEnd) {
+  TestBed bed = federation(with(exactly(), "method.fedavg_init", true));
+  bed.rounds(60);
+  expect_exact(bed);
+}
+
+// Σξ_i over the clients' factors, divided by the posterior's ξ; 1 when the posterior is their product.
+double factors_over_posterior(TestBed& bed, std::size_t j) {
+  double sum = 0.0;
+  for (std::size_t client = 0; client < 3; ++client) sum += bed.store().load(client)->at("factor_precision")[j];
+  return sum / bed.state().at("precision")[j];
+}
+
+TEST(Virtual, ThePosteriorStaysTheProductOfTheFactors) {
+  TestBed bed = federation(exactly());
+  for (std::size_t round = 1; round <= 7; ++round) bed.round(round, {round % 3, (round + 1) % 3});
+  EXPECT_NEAR(factors_over_posterior(bed, 0), 1.0, 1e-5);
+  EXPECT_NEAR(factors_over_posterior(bed, 1), 1.0, 1e-5);
+}
+
+// The paper's own damping, clients by γ = 1 − η and the server by η once more, loses the factors and settles elsewhere.
+TEST(Virtual, ReferenceDampingMissesThePosterior) {
+  auto settings = with(exactly(), "method.damping", std::string("reference"));
+  settings["method.rate"] = 0.5;
+  settings["method.rho"] = -2.0;
+  TestBed bed = federation(settings);
+  bed.rounds(100);
+  EXPECT_GT(std::abs(factors_over_posterior(bed, 0) - 1.0), 0.1);
+  EXPECT_GT(std::abs(bed.state().at("precision")[0] / exact_posterior(1.0, 2.0).precision[0] - 1.0), 0.1);
+}
+
+// METHODS.md §3, oracle 5: without width and without KL it is FedAvg by deltas, whoever takes part.
+TEST(Virtual, WithoutWidthItIsFedAvg) {
+  const TestBed::Quadratics problem{.h = {{2, .5f}, {.1f, 5}, {1, 1}}, .m = {{1, 1}, {-1, 3}, {0, 2}}};
+  Settings settings = local(0.1, 4);
+  TestBed avg("fedavg", problem, settings, true);
+  settings["method.beta"] = 0.0;
+  settings["method.rho"] = -20.0;
+  settings["method.fedavg_init"] = true;
+  TestBed virtual_("virtual", problem, settings, true);
+  for (std::size_t round = 1; round <= 6; ++round) {
+    const std::vector<std::size_t> cohort{round % 3, (round + 1) % 3};
+    avg.round(round, cohort);
+    virtual_.round(round, cohort);
+    for (std::size_t j = 0; j < 2; ++j) EXPECT_NEAR(virtual_.theta()[j], avg.theta()[j], 1e-5);
+  }
+}
+
+// Two clients that want opposite things: the shared weights cannot serve both, private ones can.
+const TestBed::Regression kOpposite{.x = {{{1}, {-1}, {2}}, {{1}, {-1}, {2}}},
+                                    .y = {{{1}, {-1}, {2}}, {{-1}, {1}, {-2}}}};
+
+double last_loss(bool with_private) {
+  auto settings = with(local(0.05, 20), "method.private", with_private);
+  settings["method.fedavg_init"] = true;
+  settings["client.max_steps"] = std::int64_t{1};  // so that the loss is that of what was loaded
+  TestBed bed("virtual", kOpposite, settings);
+  Update update;
+  for (std::size_t round = 1; round <= 200; ++round) {
+    update = bed.train(round, 0);
+    bed.round(round);
+  }
+  return update.training.loss_sum / static_cast<double>(update.training.examples);
+}
+
+TEST(Virtual, PrivateWeightsServeWhoDiffersFromTheOthers) {
+  EXPECT_LT(last_loss(true), 0.01);
+  EXPECT_GT(last_loss(false), 1.5);
+}
+
+TEST(Virtual, PrunedDeltasReachTheSamePlace) {
+  auto settings = with(exactly(), "method.prune", 0.0);
+  TestBed whole = federation(exactly()), none = federation(settings);
+  whole.rounds(3);
+  none.rounds(3);
+  EXPECT_TRUE(std::ranges::equal(whole.theta(), none.theta()));  // METHODS.md §3, oracle 6
+  EXPECT_EQ(none.train(4, 0).wire_bytes(), 4 * sizeof(float) + sizeof(double));
+}
+
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Virtual, RefusesAnImproperPosteriorByTensor) {
+  TestBed bed = federation(exactly());
+  bed.round(1);
+  ClientRecord record = *bed.store().load(0);
+  record.at("own")[3] = -1e4f;  // ρ of the second weight
+  bed.store().stage(0, std::move(record));
+  bed.store().commit(1);
+  EXPECT_THROW(bed.train(2, 0), RefusedUpdate);
+  EXPECT_EQ(refusal([&] { bed.train(2, 0); }),
+            "improper posterior: fc1.weight has precision inf at 1; lower client.lr");
+}
+
+// Deltas that would leave the server without a posterior change nothing where they would, and are counted.
+TEST(Virtual, KeepsAProperPosteriorUnderContradictoryDeltas) {
+  TestBed bed = federation(with(exactly(), "method.rate", 1.0));
+  Update update = bed.train(1, 0);
+  update.channels[0][1] = -100.0f;
+  Sum sum(bed.method().schema());
+  sum.add(update);
+  const float before = bed.theta()[1], precision = bed.state().at("precision")[1];
+  bed.serve(1, sum);
+  EXPECT_EQ(bed.theta()[1], before);
+  EXPECT_EQ(bed.state().at("precision")[1], precision);
+  EXPECT_NE(bed.theta()[0], 0.0f);
+}
+
+TEST(Virtual, RefusesARecordOfAnotherRunOrModel) {
+  TestBed bed = federation(exactly()), other = federation(exactly());
+  bed.round(1);
+  const ClientRecord good = *bed.store().load(0);
+  const auto with_record = [&](ClientRecord record) {
+    other.store().stage(0, std::move(record));
+    other.store().commit(1);
+    return refusal([&] { other.train(2, 0); });
+  };
+  EXPECT_EQ(with_record(good), "none");
+  ClientRecord another_run = good, another_model = good, damaged = good;
+  another_run.at("run")[0] += 1.0f;
+  another_model.at("factor_shift").push_back(0.0f);
+  damaged.erase("factor_precision");
+  for (const auto& record : {another_run, another_model, damaged}) {
+    EXPECT_EQ(
+        with_record(record),
+        "client 0: what it remembers is of another run or model, and its factor is not in this posterior; put the "
+        "records of this run back, or start it afresh");
+  }
+}
+
+TEST(Virtual, AMissingPrivatePartStartsAfreshAndIsCounted) {
+  TestBed bed("virtual", kOpposite, local(0.05, 2));
+  EXPECT_EQ(bed.train(1, 0).scalars[0], 1.0);
+  bed.round(1);
+  EXPECT_EQ(bed.train(2, 0).scalars[0], 0.0);
+  ClientRecord record = *bed.store().load(0);
+  record.erase("private");
+  bed.store().stage(0, std::move(record));
+  bed.store().commit(2);
+  EXPECT_EQ(bed.train(3, 0).scalars[0], 1.0);
+}
+
+TEST(Virtual, RefusesSettingsItCannotHonour) {
+  const auto made = [](const Settings& settings) { return refusal([&] { TestBed("virtual", kOpposite, settings); }); };
+  EXPECT_EQ(made({{"client.weight_decay", 0.1}}),
+            "client.weight_decay = 0.1: it would pull ln σ towards 0 too; virtual has a prior, method.prior_scale");
+  EXPECT_EQ(made({{"method.damping", std::string("reference")}, {"method.rate", 1.0}}),
+            "method.rate = 1: with damping = \"reference\" clients keep and send Δ^(1 − rate), nothing; use less");
+  EXPECT_EQ(made({{"client.optimizer", std::string("momentum")}, {"client.state", std::string("central")}}),
+            "client.state = \"central\": clients train a model of their own, whose optimiser the server cannot carry; "
+            "use \"worker\" or \"reset\"");
+  const TestBed::Quadratics one{.h = {{1}}, .m = {{0}}};
+  EXPECT_EQ(refusal([&] {
+              TestBed("virtual", one, {{"method.private", true}});
+            }),
+            "method.private = true: this model has no form with a private part; set false, or use a dense one (mlp)");
+}
+
+}  // namespace
+}  // namespace parley
