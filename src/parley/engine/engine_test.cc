@@ -66,6 +66,7 @@ std::string message_of(const std::function<void()>& act) {
 std::vector<std::string> methods_and_variants() {
   std::vector<std::string> all = methods().names();
   std::ranges::replace(all, "virtual", "virtual model.dropout=0");
+  for (const char* name : {"fedbn", "fedec"}) std::ranges::replace(all, name, name + std::string(" model.name=normed"));
   all.insert(all.end(),
              {"fedavg server.step=adam", "fola method.curvature=input method.lambda=1",
               "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
@@ -97,8 +98,8 @@ TEST_P(EveryMethod, SameBytesForAnyNumberOfThreads) {
   for (const std::size_t threads : {1, 2, 5}) {
     run_experiment(one, temp / std::to_string(threads), {.threads = threads});
   }
-  EXPECT_EQ(model_bytes(temp / "1"), model_bytes(temp / "2"));
-  EXPECT_EQ(model_bytes(temp / "1"), model_bytes(temp / "5"));
+  EXPECT_TRUE(model_bytes(temp / "1") == model_bytes(temp / "2"));
+  EXPECT_TRUE(model_bytes(temp / "1") == model_bytes(temp / "5"));
 }
 
 // Stops a run in the middle of a round, as a kill would: nothing of that round may survive.
@@ -127,7 +128,7 @@ TEST_P(EveryMethod, KilledAndResumedGivesTheSameBytes) {
     const auto summary = run_experiment(one, temp / "cut", {.threads = 1, .resume = true});
     EXPECT_EQ(summary.resumed_from, 2u);
     EXPECT_EQ(summary.metrics.size(), 4u);
-    EXPECT_EQ(model_bytes(temp / "straight"), model_bytes(temp / "cut")) << keep;
+    EXPECT_TRUE(model_bytes(temp / "straight") == model_bytes(temp / "cut")) << keep;
   }
 }
 
@@ -139,7 +140,7 @@ TEST_P(EveryMethod, ALongerRunGoesOnWhereAShorterOneEnded) {
   run_experiment(experiment(assignments), temp / "grown", {.threads = 2});
   assignments.back() = "run.rounds=4";
   run_experiment(experiment(assignments), temp / "grown", {.threads = 2, .resume = true});
-  EXPECT_EQ(model_bytes(temp / "long"), model_bytes(temp / "grown"));
+  EXPECT_TRUE(model_bytes(temp / "long") == model_bytes(temp / "grown"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, EveryMethod, testing::ValuesIn(methods_and_variants()), [](const auto& test) {
@@ -238,7 +239,7 @@ TEST(Engine, AFullDiskStopsTheRunWithOneClearError) {
   const auto summary = run_experiment(one, temp / "run", {.threads = 1, .resume = true});
   EXPECT_GT(summary.resumed_from, 0u);
   run_experiment(one, temp / "straight", {.threads = 1});
-  EXPECT_EQ(model_bytes(temp / "run"), model_bytes(temp / "straight"));
+  EXPECT_TRUE(model_bytes(temp / "run") == model_bytes(temp / "straight"));
 }
 
 TEST(Engine, ResumeRefusesOtherSettingsAndChangesNothing) {

@@ -5,11 +5,21 @@
 #include <vector>
 
 #include "parley/engine/experiment.h"
+#include "parley/methods/normed_model.h"
 
 namespace parley {
 
+// Everything there is, and `normed`: an mlp with a norm layer beside it, for methods that need its statistics.
 inline const Catalogue& catalogue() {
-  static const Catalogue instance;
+  static const Catalogue instance = [] {
+    Catalogue all;
+    const auto& mlp = all.models.at("mlp");
+    const MakeModel make = [inner = mlp.make.at("native")](const Options& options, const Task& task) {
+      return std::make_unique<NormedModel>(inner(options, task), static_cast<std::size_t>(task.input_shape[0]));
+    };
+    all.models.add({.name = "normed", .summary = "", .source = "", .options = mlp.about.options}, {{"native", make}});
+    return all;
+  }();
   return instance;
 }
 

@@ -29,6 +29,7 @@ class NormedModel final : public Model {
   std::span<float> gradients() override { return gradients_; }
   std::size_t outputs() const override { return inner_->outputs(); }
   Loss loss() const override { return inner_->loss(); }
+  void reseed(const Stream& noise) override { inner_->reseed(noise); }
 
   double backward(const Batch& batch) override {
     measure(batch);
