@@ -89,7 +89,8 @@ std::string clients_section(const std::vector<ReportGroup>& groups) {
       "<th scope=\"col\">MT, %</th><th scope=\"col\">Fine-tuned, %</th><th scope=\"col\">Clients that gain</th>"
       "<th scope=\"col\">that lose</th><th scope=\"col\">Gain, 10th percentile</th><th scope=\"col\">median</th>"
       "<th scope=\"col\">90th</th></tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n"
-      "<div class=\"card\">\n<p class=\"note\">Each client's gain, from who loses most to who gains "
+      "<div id=\"clients-charts\" class=\"charts\"></div>\n<div class=\"card\">\n<p class=\"note\">Each client's gain, "
+      "from who loses most to who gains "
       "most.</p>\n{}</div>\n"
       "</section>\n",
       rows, drawings);

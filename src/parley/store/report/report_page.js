@@ -353,10 +353,12 @@ function makeCharts(metrics) {
   const main = ['test_accuracy', 'test_loss', 'train_loss', 'test_ece', 'test_brier'].filter(m => metrics.has(m));
   const uncertain = Object.keys(POINTS).filter(m => metrics.has(m));
   if (metrics.has('ood_auroc') && !metrics.has('posterior_ood_auroc')) uncertain.push('ood_auroc');
-  const others = [...metrics].filter(m => ![...main, ...uncertain, 'ood_auroc'].includes(m));
+  const own = byId('clients-charts') ? ['s_accuracy', 'mt_accuracy'].filter(m => metrics.has(m)) : [];
+  const others = [...metrics].filter(m => ![...main, ...uncertain, ...own, 'ood_auroc'].includes(m));
   const extras = others.filter(m => !NAMES[m]), book = others.filter(m => NAMES[m]);
   main.forEach((metric, i) => addChart(metric, {wide: i === 0 || (i === main.length - 1 && main.length % 2 === 0 && !others.length)}));
   uncertain.forEach(metric => addChart(metric, {into: 'uncertainty-charts'}));
+  own.forEach(metric => addChart(metric, {into: 'clients-charts'}));
   if (!others.length) return;
   const group = (label, list) => list.length ? [html('optgroup', {label}, ...list.map(m => html('option', {value: m}, nameOf(m))))] : [];
   const select = html('select', {'aria-label': 'Another metric'}, ...group('Measured by the method', extras), ...group('Of the round', book));
