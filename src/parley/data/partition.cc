@@ -116,6 +116,18 @@ std::vector<Option> common_partition_options() {
   };
 }
 
+Partition pooled(const Partition& partition) {
+  if (!partition.permutations.empty()) {
+    fail(
+        "partition.kind = \"permuted\": clients see the features in orders of their own, and their rows together are "
+        "no "
+        "data set; choose another kind");
+  }
+  deal::Rows all;
+  for (const auto& rows : partition.clients) all.insert(all.end(), rows.begin(), rows.end());
+  return deal::finish({std::move(all)});
+}
+
 std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition) {
   std::vector<std::vector<std::size_t>> histogram;
   for (const auto& rows : partition.clients) {

@@ -35,6 +35,9 @@ PartitionRegistry partitions();
 // The keys of [partition] that every kind has: kind, clients, seed.
 std::vector<Option> common_partition_options();
 
+// All clients' rows as those of one. Throws InputError where clients see the features in orders of their own.
+Partition pooled(const Partition& partition);
+
 // Label counts of each client: clients × classes.
 std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition);
 

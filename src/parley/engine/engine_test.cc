@@ -68,7 +68,9 @@ std::vector<std::string> methods_and_variants() {
   std::ranges::replace(all, "virtual", "virtual model.dropout=0");
   for (const char* name : {"fedbn", "fedec"}) std::ranges::replace(all, name, name + std::string(" model.name=normed"));
   all.insert(all.end(),
-             {"fedavg server.step=adam", "fola method.curvature=input method.lambda=1",
+             {"fedavg server.step=adam", "fedavg model.name=normed aggregate.running_var=mixture",
+              "fedec model.name=normed method.decoder=mlp method.bn_variance=literal",
+              "fola method.curvature=input method.lambda=1",
               "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
               "fola method.gradient=per_sample method.lambda=0.5 method.compress=0.3",
               "fola method.aggregation=mixture", "fedavg client.optimizer=adam client.state=central client.lr=0.01",
@@ -107,8 +109,8 @@ class StopInRound final : public Progress {
  public:
   explicit StopInRound(std::size_t round) : round_(round) {}
   void started(std::size_t round, std::size_t) override { current_ = round; }
-  void client_done(std::size_t finished, std::size_t) override {
-    if (current_ == round_ && finished == 3) throw std::runtime_error("killed");
+  void client_done(std::size_t finished, std::size_t cohort) override {
+    if (current_ == round_ && finished == std::min<std::size_t>(3, cohort)) throw std::runtime_error("killed");
   }
 
  private:

@@ -9,6 +9,7 @@
 #include "parley/data/test_share.h"
 #include "parley/engine/federation.h"
 #include "parley/methods/aggregate.h"
+#include "parley/methods/central/central.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/tensor/safetensors.h"
 
@@ -26,14 +27,19 @@ Task task_of(const Dataset& data, const Options& model) {
           .loss = loss == "cross_entropy" || (loss == "auto" && classes) ? Loss::cross_entropy : Loss::mse};
 }
 
+// The weights in the file that `key` names. Throws InputError when they are not of this layout.
+Flat weights_from(const std::string& key, const std::string& file, const Layout& layout) {
+  try {
+    return assemble(read_safetensors(file), layout, file);
+  } catch (const InputError& error) {
+    fail("{}: {}", key, error.what());
+  }
+}
+
 Flat initial_weights(Model& model, const Settings& settings) {
   const Layout& layout = model.layout();
   if (const std::string& file = settings.model.text("init"); !file.empty()) {
-    try {
-      return assemble(read_safetensors(file), layout, file);
-    } catch (const InputError& error) {
-      fail("model.init: {}", error.what());
-    }
+    return weights_from("model.init", file, layout);
   }
   Flat weights(model.parameters().begin(), model.parameters().end());
   if (!model.pretrained()) {
@@ -139,6 +145,16 @@ std::unique_ptr<Method> make_method(const Settings& settings, const Catalogue& c
   return carry_optimizer_state(std::move(method), context, slots);
 }
 
+// The weights of evaluate.reference; empty when there are none.
+Flat load_reference(const Settings& settings, const Layout& layout) {
+  const std::string& file = settings.evaluate.text("reference");
+  if (file.empty()) return {};
+  if (running_pairs(layout).empty()) {
+    fail("evaluate.reference = \"{}\": the model has no running statistics to compare (no batch norm); set \"\"", file);
+  }
+  return weights_from("evaluate.reference", file, layout);
+}
+
 // What a run with a server has and peers have not.
 void refuse_for_peers(const Settings& settings) {
   const std::string& name = settings.method.text("name");
@@ -155,6 +171,9 @@ void refuse_for_peers(const Settings& settings) {
   }
   if (!settings.evaluate.text("ood").empty()) {
     fail("evaluate.ood = \"{}\": not measured for the models of {}; set \"\"", settings.evaluate.text("ood"), name);
+  }
+  if (const std::string& file = settings.evaluate.text("reference"); !file.empty()) {
+    fail("evaluate.reference = \"{}\": not measured for the models of {}; set \"\"", file, name);
   }
   if (settings.evaluate.flag("clients")) {
     fail("evaluate.clients = true: the models of {} belong to no client; set false", name);
@@ -195,6 +214,7 @@ Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& 
   Stream stream(seed, "partition");
   const auto& entry = catalogue.partitions.at(settings.partition.text("kind"));
   federated.partition = entry.make(*federated.data.train, settings.partition, stream);
+  if (settings.method.text("name") == kCentral) federated.partition = pooled(federated.partition);
   deal_own_test(federated, settings, seed);
   const auto& clients = federated.partition.clients;
   if (std::ranges::all_of(clients, [](const auto& rows) { return rows.empty(); })) {
@@ -228,6 +248,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                               .initial = experiment.initial};
   experiment.method = make_method(settings, catalogue, context, experiment.make_optimizer(settings.client)->slots());
   require_posterior(*experiment.method, settings, catalogue, context);
+  experiment.reference = load_reference(settings, *experiment.layout);
   experiment.ood = load_ood(settings, catalogue, train, cache);
   experiment.server_step = catalogue.server_steps.at(settings.server.text("step")).make(settings.server);
   for (const auto& name : settings.stages.texts("use")) {

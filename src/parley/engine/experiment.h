@@ -50,6 +50,7 @@ struct Experiment {
   std::vector<std::unique_ptr<Stage>> stages;
   MakeOptimizer make_optimizer;
   std::shared_ptr<const Dataset> ood;      // evaluate.ood: inputs unlike the data, seen through its transform; or null
+  Flat reference;                          // evaluate.reference: weights of another run, or empty
   std::shared_ptr<const Pace> pace;        // how fast the simulated machines and links are
   std::shared_ptr<const Network> network;  // that peers live in; null when there is a server
   MakeEngine make_engine;

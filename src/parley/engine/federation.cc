@@ -10,6 +10,7 @@
 #include "parley/base/errors.h"
 #include "parley/base/pool.h"
 #include "parley/engine/cohort.h"
+#include "parley/engine/statistics.h"
 #include "parley/engine/uncertainty.h"
 
 namespace parley {
@@ -204,6 +205,7 @@ Evaluation Federation::evaluate(const Dataset& data) {
 
 std::map<std::string, double> Federation::measure(std::size_t round, bool last) {
   auto metrics = measure_uncertainty(experiment_, *this, round);
+  metrics.merge(compare_statistics(experiment_, state_));
   if (experiment_.settings.evaluate.flag("clients")) {
     const ClientSurvey found = survey(round, last);
     client_table_ = found.table();

@@ -177,6 +177,7 @@ class Runner {
     });
     Json line = metrics_of(report);
     line["seconds"] = watch.seconds();
+    store_.commit(round);  // before clients are asked: what they keep to themselves is a part of their model
     const auto every = static_cast<std::size_t>(experiment_.settings.evaluate.integer("every"));
     const bool last = round == rounds_ || report.finished;
     if (round % every == 0 || last) {
@@ -186,7 +187,6 @@ class Runner {
       line["evaluation_seconds"] = evaluation.seconds();
     }
     folder_.append_metrics(line);
-    store_.commit(round);
     if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || last)) {
       folder_.write_checkpoint(round, engine_->state(), {{"seconds", seconds()}, {"engine", engine_->progress()}});
       store_.sweep();

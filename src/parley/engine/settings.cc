@@ -79,6 +79,13 @@ std::vector<Option> evaluate_options() {
       {"ood", std::string(),
        "a data set of another kind and the same input shape, to be told from the test set by the model's doubt; empty "
        "= none"},
+      {"reference",
+       std::string(),
+       "model.safetensors of another run, say a central one, with whose running statistics this one's are compared "
+       "(bn_kl); empty = none",
+       {},
+       {},
+       true},
       {"clients", false,
        "also measure each client on its own test data (partition.holdout, or its part of the test set): s_… the shared "
        "model, mt_… the client's own model after its last training"},

@@ -1,3 +1,4 @@
+#include "parley/methods/central/central.h"
 #include "parley/methods/cmaes/cmaes.h"
 #include "parley/methods/de/de.h"
 #include "parley/methods/fedavg/fedavg.h"
@@ -21,6 +22,7 @@ namespace parley {
 // The list to add a method to: one folder, one line.
 MethodRegistry methods() {
   MethodRegistry registry("method");
+  add_central(registry);
   add_cmaes(registry);
   add_de(registry);
   add_fedavg(registry);

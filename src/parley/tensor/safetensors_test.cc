@@ -28,6 +28,23 @@ TEST(Layout, PutsWhatIsTrainedFirst) {
   EXPECT_EQ(layout.find("nothing"), nullptr);
 }
 
+TEST(Layout, PairsRunningStatisticsByTheirLayer) {
+  const Layout layout({{"b.running_var", {3}, Role::running_var},
+                       {"a.running_mean", {2}, Role::running_mean},
+                       {"a.weight", {2}, Role::norm_scale},
+                       {"b.running_mean", {3}, Role::running_mean},
+                       {"a.running_var", {2}, Role::running_var},
+                       {"alone.running_var", {2}, Role::running_var},
+                       {"measured", {2}, Role::running_mean}});
+  const auto pairs = running_pairs(layout);
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ(pairs[0].mean.name, "b.running_mean");
+  EXPECT_EQ(pairs[0].var.name, "b.running_var");
+  EXPECT_EQ(pairs[1].mean.name, "a.running_mean");
+  EXPECT_EQ(pairs[1].var.offset, layout.find("a.running_var")->offset);
+  EXPECT_TRUE(running_pairs(two_layers()).empty());
+}
+
 TEST(Safetensors, RoundTripsEveryBit) {
   const TempFolder folder;
   const Layout layout = two_layers();

@@ -137,6 +137,31 @@ TEST(Sum, CheckNamesWhatIsWrong) {
   }
 }
 
+TEST(Sum, CheckKeepsNumbersWithinTheirBound) {
+  using Bound = ChannelSpec::Bound;
+  const auto refusal = [](Bound bound, float x) {
+    const Schema schema{.channels = {{.name = "x", .size = 2, .bound = bound}}};
+    Update update;
+    update.shape(schema);
+    update.weight = 1.0;
+    update.channels[0] = {1.0f, x};
+    try {
+      Sum::check(schema, update);
+    } catch (const RefusedUpdate& refused) {
+      return std::string(refused.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refusal(Bound::any, -0.5f), "accepted");
+  EXPECT_EQ(refusal(Bound::non_negative, 0.0f), "accepted");
+  EXPECT_EQ(refusal(Bound::non_negative, -0.5f), "channel 'x' must be at least 0: number 1 is -0.5");
+  EXPECT_EQ(refusal(Bound::positive, 0.0f), "channel 'x' must be above 0: number 1 is 0");
+  EXPECT_EQ(refusal(Bound::count, 0.0f), "accepted");
+  EXPECT_EQ(refusal(Bound::count, 7.0f), "accepted");
+  EXPECT_EQ(refusal(Bound::count, 2.5f), "channel 'x' must be a whole number, at least 0: number 1 is 2.5");
+  EXPECT_EQ(refusal(Bound::count, -1.0f), "channel 'x' must be a whole number, at least 0: number 1 is -1");
+}
+
 TEST(Update, CountsItsBytes) {
   Update update;
   update.shape(kSchema);
@@ -165,6 +190,17 @@ TEST(State, RoundTripsThroughAFileBitForBit) {
   EXPECT_TRUE(std::ranges::equal(other.at("server_v"), state.at("server_v")));
   EXPECT_EQ(other.scalars["round_trip"], 0.1);
   EXPECT_EQ(state.broadcast_bytes(), 12u);  // server_v stays at home
+}
+
+TEST(Broadcast, MayShowOtherValuesOfOneChannel) {
+  State state;
+  state.add("theta", layout(2), true, {1.0f, 2.0f});
+  state.add("slot1", layout(2), true, {3.0f, 4.0f});
+  const Flat own{5.0f, 2.0f};
+  const Broadcast seen = Broadcast(state).with("theta", own);
+  EXPECT_EQ(seen.at("theta").data(), own.data());
+  EXPECT_EQ(seen.at("slot1")[1], 4.0f);
+  EXPECT_EQ(state.at("theta")[0], 1.0f);
 }
 
 TEST(State, ARefusedFileChangesNothing) {

@@ -80,6 +80,7 @@ class Reweighted : public MethodWrapper {
     ServerTask inner{.round = task.round, .clients = task.clients, .state = task.state, .sum = sum, .step = task.step};
     method_->server(inner);
     task.metrics.merge(inner.metrics);
+    task.finished = inner.finished;
     double squares = 0.0;
     for (const double share : pi) squares += share * share;
     task.metrics["effective_clients"] = 1.0 / squares;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "parley/base/errors.h"
 #include "parley/methods/fedec/inference.h"
@@ -196,6 +197,31 @@ TEST_P(FedecInference, MomentsThatAreTheSameForAllPlayNoPart) {
     moments.values[k * 8 + 5] = 0.0;
   }
   for (const double share : infer(options_, moments).z.values) EXPECT_TRUE(std::isfinite(share));
+}
+
+TEST_P(FedecInference, TheGradientIsThatOfTheLoss) {
+  const ClientRows moments = moments_of_mixtures(0.8, 6);
+  for (const bool simplex : {true, false}) {
+    InferenceOptions options = options_;
+    options.simplex = simplex;
+    const Inference inference(options, 6);
+    Stream start(1, "fedec");
+    Flat weights = inference.initial(moments, start), gradient(weights.size()), unused(weights.size());
+    const auto loss = [&](Flat& into) {
+      Stream noise(7, "noise");  // the same draw every time
+      return inference.loss(moments, weights, noise, into);
+    };
+    loss(gradient);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      constexpr float kStep = 1e-2f;
+      const float kept = std::exchange(weights[i], weights[i] + kStep);
+      const double above = loss(unused);
+      weights[i] = kept - kStep;
+      const double below = loss(unused);
+      weights[i] = kept;
+      EXPECT_NEAR(gradient[i], (above - below) / (2.0 * kStep), 2e-4) << "weight " << i << ", simplex " << simplex;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Decoders, FedecInference, testing::Values(0, 16),

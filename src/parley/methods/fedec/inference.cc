@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 
 #include "parley/gauss/eigen_maps.h"
 #include "parley/optim/local_training.h"
@@ -162,21 +163,27 @@ class EncoderDecoder {
     gradient.log_variance_bias = d_log_variance.colwise().sum();
   }
 
+  // Of each client: mean squared error + kl·KL.
+  std::vector<double> losses(const Pass& pass) const {
+    const Eigen::ArrayXXf divergence =
+        0.5f * ((pass.log_variance.array().exp() + pass.mean.array().square()) / prior_variance_ - 1.0f +
+                std::log(prior_variance_) - pass.log_variance.array());
+    std::vector<double> losses;
+    for (Eigen::Index k = 0; k < x_.rows(); ++k) {
+      losses.push_back(pass.error.row(k).squaredNorm() / static_cast<float>(x_.cols()) + kl_ * divergence.row(k).sum());
+    }
+    return losses;
+  }
+
   // At u = m(x), without noise.
   Inferred conclude(const Weights& weights) const {
     Pass pass;
     pass.noise = Matrix<float>::Zero(x_.rows(), weights.mean.cols());
     forward(weights, pass);
-    const Eigen::ArrayXXf divergence =
-        0.5f * ((pass.log_variance.array().exp() + pass.mean.array().square()) / prior_variance_ - 1.0f +
-                std::log(prior_variance_) - pass.log_variance.array());
-    Inferred inferred{.z = {.columns = static_cast<std::size_t>(pass.z.cols())}};
+    Inferred inferred{.z = {.columns = static_cast<std::size_t>(pass.z.cols())},
+                      .reconstruction = pass.error.squaredNorm() / static_cast<double>(pass.error.size())};
     inferred.z.values.assign(pass.z.data(), pass.z.data() + pass.z.size());
-    for (Eigen::Index k = 0; k < x_.rows(); ++k) {
-      const double squared = pass.error.row(k).squaredNorm() / static_cast<double>(x_.cols());
-      inferred.elbo.push_back(-squared - kl_ * divergence.row(k).sum());
-      inferred.reconstruction += squared / static_cast<double>(x_.rows());
-    }
+    for (const double loss : losses(pass)) inferred.elbo.push_back(-loss);
     return inferred;
   }
 
@@ -251,6 +258,19 @@ Flat Inference::initial(const ClientRows& moments, Stream& stream) const {
     fill_normal(stream, 1.0 / std::sqrt(static_cast<double>(options_.hidden)), weights.decoder);
   }
   return flat;
+}
+
+double Inference::loss(const ClientRows& moments, std::span<float> flat, Stream& stream,
+                       std::span<float> gradients) const {
+  const EncoderDecoder model(options_, standardised(moments));
+  Weights weights(*layout_, flat), gradient(*layout_, gradients);
+  Pass pass;
+  pass.noise.resize(index(moments.rows()), index(options_.classes));
+  fill_normal(stream, 1.0, pass.noise);
+  model.forward(weights, pass);
+  model.backward(weights, pass, gradient);
+  const auto losses = model.losses(pass);
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
 }
 
 Inferred Inference::infer(const ClientRows& moments, std::span<float> flat, Stream& stream) const {

@@ -66,6 +66,8 @@ class Inference {
   // Trains the weights on the moments, from where they are. All randomness comes from `stream`. What it gives is not
   // finite when that diverged.
   Inferred infer(const ClientRows& moments, std::span<float> weights, Stream& stream) const;
+  // The loss that infer() minimises, for one draw of u, and its gradient; what a test of the gradient asks.
+  double loss(const ClientRows& moments, std::span<float> weights, Stream& stream, std::span<float> gradient) const;
 
  private:
   InferenceOptions options_;
