@@ -81,7 +81,7 @@ std::vector<std::string> methods_and_variants() {
               "dpsgd graph.kind=regular peer.failures=0.2 peer.arrivals=0.2 peer.horizon=1",
               "gossip graph.kind=regular peer.visits=20 network.speed_spread=2 network.bandwidth=1000",
               "virtual model.dropout=0 method.prune=0.5 method.draws=2 client.optimizer=momentum client.state=worker",
-              "virtual model.dropout=0 method.private=false method.fedavg_init=true method.beta=0.1"});
+              "virtual model.dropout=0 method.private=false method.fedavg_init=false method.beta=0.1"});
 
   return all;
 }

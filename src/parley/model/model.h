@@ -72,6 +72,14 @@ class Model {
   // The same network with a Gaussian over every trained weight, and with a part of each client's own beside it; null:
   // it has none that is made for it.
   virtual std::unique_ptr<Variational> variational(bool with_private) const;
+  // Lets the layers that can do so draw their outputs, each example's by itself, from the means and variances that
+  // Gaussian weights give them (local reparametrisation, Kingma et al. 2015): parameters() are the means of such layers
+  // from here on, `variances` those of the weights, and backward() adds the derivative by them to `by_variance`. Gives
+  // the entries that are treated so. The spans, of layout().trainable(), and the noise must outlive the model.
+  virtual std::vector<LayoutEntry> spread(std::span<float> /*variances*/, std::span<float> /*by_variance*/,
+                                          Stream& /*noise*/) {
+    return {};
+  }
   // True when two instances must not train at the same time (they share a generator); the engine then uses one worker.
   virtual bool exclusive() const { return false; }
   // True when a new instance's parameters() already hold the initial weights; initialise() must then not be called.

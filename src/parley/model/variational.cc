@@ -27,11 +27,18 @@ Layout with_rhos(const Layout& network, std::vector<LayoutEntry> private_entries
   return Layout(std::move(entries));
 }
 
-// Any network, by drawing all its weights for each batch: ∂μ = g and ∂ρ = g·σz, where g is its gradient at the draw.
+// Any network. Layers that can draw their outputs do so; all other weights are drawn for each batch, w = μ + σz, and
+// ∂μ = g and ∂σ² = g·z/2σ, where g is the network's gradient at the draw.
 class WeightDraws final : public Variational {
  public:
   explicit WeightDraws(std::unique_ptr<Model> network)
-      : Variational(network->layout(), {}), network_(std::move(network)), offsets_(gaussians()) {}
+      : Variational(network->layout(), {}), network_(std::move(network)), noise_of_weights_(gaussians()) {
+    spread_ = network_->spread(variances_of_weights(), by_variance(), noise());
+    for (const auto& entry : network_->layout().entries()) {
+      const bool is_spread = std::ranges::any_of(spread_, [&](const auto& s) { return s.name == entry.name; });
+      if (is_trainable(entry.role) && !is_spread) drawn_.push_back(entry);
+    }
+  }
 
   std::size_t outputs() const override { return network_->outputs(); }
   Loss loss() const override { return network_->loss(); }
@@ -41,42 +48,46 @@ class WeightDraws final : public Variational {
     network_->reseed(noise);
   }
   void predict(const Batch& batch, std::span<float> outputs) override {
-    draw();
+    load();
     network_->predict(batch, outputs);
   }
 
  private:
-  void draw() {
+  std::span<float> measured() { return parameters().subspan(2 * gaussians()); }
+  std::span<float> by_variance() { return gradients().subspan(gaussians(), gaussians()); }
+
+  // Means and draws into the network.
+  void load() {
     update_variances();
-    gauss::fill_normal(noise(), offsets_);
-    const auto mean = means();
     const auto weights = network_->parameters();
-    const std::span<const float> variance = variances();
-    gauss::for_each(gaussians(), [&](std::size_t i) {
-      offsets_[i] *= std::sqrt(variance[i]);
-      weights[i] = mean[i] + offsets_[i];
-    });
-    std::ranges::copy(parameters().subspan(2 * gaussians()),
-                      weights.begin() + static_cast<std::ptrdiff_t>(gaussians()));
+    std::ranges::copy(means(), weights.begin());
+    std::ranges::copy(measured(), weights.begin() + static_cast<std::ptrdiff_t>(gaussians()));
+    for (const auto& entry : drawn_) {
+      const auto z = entry.of(std::span(noise_of_weights_)), weight = entry.of(weights);
+      gauss::fill_normal(noise(), z);
+      const auto variance = entry.of(variances());
+      for (std::size_t i = 0; i < entry.size; ++i) weight[i] += std::sqrt(variance[i]) * z[i];
+    }
   }
 
   double backward_once(const Batch& batch) override {
-    draw();
+    load();
+    std::ranges::fill(by_variance(), 0.0f);
     const double loss = network_->backward(batch);
-    const auto from = network_->gradients();
-    const auto to = gradients();
-    gauss::for_each(gaussians(), [&](std::size_t i) {
-      to[i] = from[i];
-      to[gaussians() + i] = from[i] * offsets_[i];
-    });
-    // Training may have moved what is measured.
-    std::ranges::copy(network_->parameters().subspan(gaussians()),
-                      parameters().begin() + 2 * static_cast<std::ptrdiff_t>(gaussians()));
+    std::ranges::copy(network_->gradients().first(gaussians()), gradients().begin());
+    for (const auto& entry : drawn_) {
+      const auto by_mean = entry.of(gradients()), by_square = entry.of(by_variance());
+      const auto variance = entry.of(variances()), z = entry.of(std::span<const float>(noise_of_weights_));
+      for (std::size_t i = 0; i < entry.size; ++i) by_square[i] = by_mean[i] * z[i] / (2.0f * std::sqrt(variance[i]));
+    }
+    from_variance_to_rho();
+    std::ranges::copy(network_->parameters().subspan(gaussians()), measured().begin());  // training moves them
     return loss;
   }
 
   std::unique_ptr<Model> network_;
-  Flat offsets_;  // σz
+  std::vector<LayoutEntry> spread_, drawn_;
+  Flat noise_of_weights_;
 };
 
 }  // namespace

@@ -53,6 +53,7 @@ class Variational : public Model {
   // In the gradients, in place: from the derivative by σ² to that by ρ, 2σ²·∂σ².
   void from_variance_to_rho();
   Stream& noise() { return noise_; }
+  std::span<float> variances_of_weights() { return variances_; }
 
  private:
   // One draw: the loss, and its gradient in gradients().

@@ -6,13 +6,15 @@
 #include "parley/base/errors.h"
 #include "parley/gauss/diagonal.h"
 #include "parley/gauss/normal.h"
-#include "parley/methods/virtual/prune.h"
+#include "parley/methods/virtual/ivon.h"
+#include "parley/methods/virtual/snr.h"
 #include "parley/model/variational.h"
 
 namespace parley {
 namespace {
 
 constexpr const char* kPrecision = "precision";
+constexpr const char* kSnr = "snr";
 // Of a client's record: its factor s_i, the posteriors it trained (means, then ρ), and whose record it is.
 constexpr const char* kFactorPrecision = "factor_precision";
 constexpr const char* kFactorShift = "factor_shift";
@@ -24,7 +26,8 @@ constexpr double kLeastShare = 1e-3;
 
 struct VirtualOptions {
   double beta, prior_precision, rho, rate, prune;
-  bool consistent, with_private, from_server, by_examples;
+  bool consistent, with_private, from_server, by_examples, literal_snr, ivon, snr;
+  Ivon::Decay ivon_decay;
   std::size_t draws, own_networks;
 
   explicit VirtualOptions(const Options& options)
@@ -37,6 +40,10 @@ struct VirtualOptions {
         with_private(options.flag("private")),
         from_server(options.flag("fedavg_init")),
         by_examples(options.text("prior_share") == "examples"),
+        literal_snr(options.text("prune_noise") == "update"),
+        ivon(options.text("local") == "ivon"),
+        snr(options.flag("snr")),
+        ivon_decay{static_cast<float>(options.real("ivon_beta1")), static_cast<float>(options.real("ivon_beta2"))},
         draws(static_cast<std::size_t>(options.integer("draws"))),
         own_networks(static_cast<std::size_t>(options.integer("own_networks"))) {
     if (!consistent && rate == 1.0) {
@@ -45,6 +52,7 @@ struct VirtualOptions {
   }
 
   static std::vector<Option> declared() {
+    const Range below_one{.low = 0.0, .high = 1.0, .high_excluded = true};
     return {
         {"beta", 1e-5, "weight of the KL divergences in the free energy; 1 is Bayes' rule", at_least(0.0)},
         {"private", true, "a network of each client's own, fed by the shared one at every layer"},
@@ -63,12 +71,26 @@ struct VirtualOptions {
          {"consistent", "reference"}},
         {"rate", 0.0, "power of the deltas that are taken in; 0: one divided by the size of the cohort",
          Range{.low = 0.0, .high = 1.0}},
-        {"fedavg_init", false, "clients start from the server's posterior in every round, not from their own last one"},
+        {"fedavg_init", true, "clients start from the server's posterior in every round, not from their own last one"},
         {"draws", std::int64_t{1}, "of the noise for every gradient", at_least(1)},
         {"own_networks", std::int64_t{10}, "drawn from a client's posterior when its own model is evaluated",
          at_least(1)},
         {"prune", 0.0, "share of each tensor, but the output layer's, with the least signal to noise, that is not sent",
-         Range{.low = 0.0, .high = 1.0, .high_excluded = true}},
+         below_one},
+        {"prune_noise",
+         std::string("posterior"),
+         "noise that the signal is measured by: 1/√ξ of the client's posterior, or as published of the update itself, "
+         "which says little while precisions hardly move",
+         {},
+         {"posterior", "update"}},
+        {"snr", false, "count the clients' signal-to-noise ratios by tensor, for tools/plot_snr"},
+        {"local",
+         std::string("gradient"),
+         "gradient: client.optimizer on means and ln σ; ivon: variational online Newton, which learns the precision",
+         {},
+         {"gradient", "ivon"}},
+        {"ivon_beta1", 0.9, "local = ivon: decay of the mean gradient", below_one},
+        {"ivon_beta2", 0.999, "local = ivon: decay of the curvature", below_one},
     };
   }
 };
@@ -88,14 +110,16 @@ class Virtual final : public Method {
         new_model_(context.new_model),
         initial_(context.initial.begin(), context.initial.end()),
         clients_(context.clients),
-        examples_(context.examples) {
+        examples_(context.examples),
+        snr_layout_(std::make_shared<const Layout>(snr_layout(*context.layout))) {
     if (const double decay = context.client.real("weight_decay"); decay > 0.0) {
       fail("client.weight_decay = {}: it would pull ln σ towards 0 too; virtual has a prior, method.prior_scale",
            decay);
     }
+    if (options_.ivon) refuse_for_ivon(context.client);
     const auto model = client_model();
     // Two words that tell this run's records from those of another run or model.
-    Stream name(context.seed, model->layout().describe());
+    Stream name(context.seed, model->layout().describe(), clients_, examples_);
     run_ = {static_cast<float>(name.below(1u << 24)), static_cast<float>(name.below(1u << 24))};
   }
 
@@ -112,12 +136,17 @@ class Virtual final : public Method {
         .channels = {{.name = "delta_precision", .size = shared, .weighting = Weighting::plain, .statistic = true},
                      {.name = "delta_shift", .size = shared, .weighting = Weighting::plain, .statistic = true}}};
     if (measured > 0) schema.channels.push_back({.name = "measured", .size = measured, .statistic = true});
+    if (options_.snr) {
+      schema.channels.push_back(
+          {.name = kSnr, .size = snr_layout_->size(), .weighting = Weighting::plain, .statistic = true});
+    }
     if (options_.with_private) schema.scalars.push_back({"private_started", Weighting::plain});
     return schema;
   }
 
   void start(State& state) const override {
     state.add(kPrecision, layout_, true, Flat(layout_->size(), static_cast<float>(initial_precision())));
+    if (options_.snr) state.add(kSnr, snr_layout_, false, Flat(snr_layout_->size()));
   }
 
   void client(const ClientTask& task, Update& update) const override {
@@ -126,6 +155,7 @@ class Virtual final : public Method {
     load(task, record, model, update);
     train(task, model, cavity(task, record, model), update);
     send(task, model, record, update);
+    if (options_.snr) count_snr(*layout_, model.means(), model.rhos(), update.channels.back());
     task.store.stage(task.client, std::move(record));
   }
 
@@ -148,6 +178,10 @@ class Virtual final : public Method {
     if (layout_->size() > shared)
       std::ranges::copy(task.sum.take_mean("measured"), target.begin() + static_cast<std::ptrdiff_t>(shared));
     task.move_theta(target);
+    if (options_.snr) {
+      std::ranges::transform(task.sum.channel(kSnr), task.state.at(kSnr).begin(),
+                             [](double count) { return static_cast<float>(count); });
+    }
     report(task, floored);
   }
 
@@ -167,6 +201,16 @@ class Virtual final : public Method {
   }
 
  private:
+  void refuse_for_ivon(const Options& client) const {
+    if (options_.beta == 0.0) fail("method.beta = 0: local = \"ivon\" weighs the data by examples/beta; use more");
+    if (const std::string& optimizer = client.text("optimizer"); optimizer != "sgd") {
+      fail("client.optimizer = \"{}\": method.local = \"ivon\" takes its own steps; leave it \"sgd\"", optimizer);
+    }
+    if (const double norm = client.real("clip_norm"); norm > 0.0) {
+      fail("client.clip_norm = {}: method.local = \"ivon\" does not clip; set 0", norm);
+    }
+  }
+
   double initial_precision() const { return std::exp(-2.0 * options_.rho); }
   double rate_of(std::size_t cohort) const {
     return options_.rate > 0.0 ? options_.rate : 1.0 / static_cast<double>(cohort);
@@ -252,9 +296,15 @@ class Virtual final : public Method {
   }
 
   void train(const ClientTask& task, Variational& model, const Natural& cavity, Update& update) const {
-    const auto weight = static_cast<float>(options_.beta / static_cast<double>(task.data.size()));
+    const auto examples = static_cast<double>(task.data.size());
+    if (options_.ivon) {
+      Ivon ivon(model, cavity, examples / options_.beta, options_.ivon_decay);
+      task.train(update, {},
+                 {.step = [&](std::span<const float> gradients, float step) { ivon.step(gradients, step); }});
+      return;
+    }
+    const auto weight = static_cast<float>(options_.beta / examples), lr = static_cast<float>(task.lr());
     const std::size_t count = model.gaussians();
-    const auto lr = static_cast<float>(task.lr());
     task.train(update, {}, {.add_gradient = [&](std::span<float> gradients) {
                  gauss::add_kl_gradient(cavity, weight, lr, model.means(), model.variances(), gradients.first(count),
                                         gradients.subspan(count));
@@ -267,13 +317,15 @@ class Virtual final : public Method {
     const gauss::NaturalView delta{update.channels[0], update.channels[1]};
     const auto theta = task.broadcast.at("theta"), precision = task.broadcast.at(kPrecision);
     const auto mean = model.means(), rho = model.rhos();
+    Flat own(shared);
     for (std::size_t i = 0; i < shared; ++i) {
-      const float own = std::exp(-2.0f * rho[i]);
-      delta.precision[i] = own - precision[i];
-      delta.shift[i] = own * mean[i] - precision[i] * theta[i];
+      own[i] = std::exp(-2.0f * rho[i]);
+      delta.precision[i] = own[i] - precision[i];
+      delta.shift[i] = own[i] * mean[i] - precision[i] * theta[i];
     }
-    refuse_improper(delta, precision);
-    const SparseBytes bytes = prune_by_snr(*layout_, options_.prune, delta);
+    refuse_improper(own, delta.shift);
+    const auto noise = options_.literal_snr ? std::span<const float>(delta.precision) : std::span<const float>(own);
+    const SparseBytes bytes = prune_by_snr(*layout_, options_.prune, noise, delta);
     update.encoded_bytes[0] = bytes.values + bytes.places;
     update.encoded_bytes[1] = bytes.values;
 
@@ -293,13 +345,12 @@ class Virtual final : public Method {
   }
 
   // By the tensor's name: a place among all weights tells nobody anything.
-  void refuse_improper(gauss::ConstNaturalView delta, std::span<const float> precision) const {
+  void refuse_improper(std::span<const float> precision, std::span<const float> shift) const {
     for (const auto& entry : layout_->entries()) {
       if (!is_trainable(entry.role)) continue;
       for (std::size_t i = entry.offset; i < entry.offset + entry.size; ++i) {
-        const float after = precision[i] + delta.precision[i];
-        if (after > 0.0f && std::isfinite(after) && std::isfinite(delta.shift[i])) continue;
-        fail<RefusedUpdate>("improper posterior: {} has precision {} at {}; lower client.lr", entry.name, after,
+        if (precision[i] > 0.0f && std::isfinite(precision[i]) && std::isfinite(shift[i])) continue;
+        fail<RefusedUpdate>("improper posterior: {} has precision {} at {}; lower client.lr", entry.name, precision[i],
                             i - entry.offset);
       }
     }
@@ -326,6 +377,7 @@ class Virtual final : public Method {
   std::function<std::unique_ptr<Model>()> new_model_;
   Flat initial_;
   std::size_t clients_, examples_;
+  std::shared_ptr<const Layout> snr_layout_;
   Flat run_;
 };
 

@@ -151,9 +151,25 @@ TEST(Virtual, BetaIsAPowerOfTheLikelihood) {
 }
 
 TEST(Virtual, WhereAClientStartsDoesNotMatterInTheEnd) {
-  TestBed bed = federation(with(exactly(), "method.fedavg_init", true));
+  TestBed bed = federation(with(exactly(), "method.fedavg_init", false));
   bed.rounds(60);
   expect_exact(bed);
+}
+
+Settings by_ivon(double beta = 1.0) {
+  auto settings = exactly(beta);
+  settings["method.local"] = std::string("ivon");
+  settings["method.ivon_beta2"] = 0.9;
+  return settings;
+}
+
+// The natural gradient has the same fixed point.
+TEST(Virtual, IvonReachesTheExactPosterior) {
+  for (const double beta : {1.0, 0.3}) {
+    TestBed bed = federation(by_ivon(beta));
+    bed.rounds(80);
+    expect_exact(bed, beta);
+  }
 }
 
 // Σξ_i over the clients' factors, divided by the posterior's ξ; 1 when the posterior is their product.
@@ -188,7 +204,6 @@ TEST(Virtual, WithoutWidthItIsFedAvg) {
   TestBed avg("fedavg", problem, settings, true);
   settings["method.beta"] = 0.0;
   settings["method.rho"] = -20.0;
-  settings["method.fedavg_init"] = true;
   TestBed virtual_("virtual", problem, settings, true);
   for (std::size_t round = 1; round <= 6; ++round) {
     const std::vector<std::size_t> cohort{round % 3, (round + 1) % 3};
@@ -204,7 +219,6 @@ const TestBed::Regression kOpposite{.x = {{{1}, {-1}, {2}}, {{1}, {-1}, {2}}},
 
 double last_loss(bool with_private) {
   auto settings = with(local(0.05, 20), "method.private", with_private);
-  settings["method.fedavg_init"] = true;
   settings["client.max_steps"] = std::int64_t{1};  // so that the loss is that of what was loaded
   TestBed bed("virtual", kOpposite, settings);
   Update update;
@@ -239,7 +253,7 @@ std::string refusal(const std::function<void()>& act) {
 }
 
 TEST(Virtual, RefusesAnImproperPosteriorByTensor) {
-  TestBed bed = federation(exactly());
+  TestBed bed = federation(with(exactly(), "method.fedavg_init", false));
   bed.round(1);
   ClientRecord record = *bed.store().load(0);
   record.at("own")[3] = -1e4f;  // ρ of the second weight
@@ -307,6 +321,13 @@ TEST(Virtual, RefusesSettingsItCannotHonour) {
   EXPECT_EQ(made({{"client.optimizer", std::string("momentum")}, {"client.state", std::string("central")}}),
             "client.state = \"central\": clients train a model of their own, whose optimiser the server cannot carry; "
             "use \"worker\" or \"reset\"");
+  const Settings ivon{{"method.local", std::string("ivon")}};
+  EXPECT_EQ(made(with(ivon, "method.beta", 0.0)),
+            "method.beta = 0: local = \"ivon\" weighs the data by examples/beta; use more");
+  EXPECT_EQ(made(with(ivon, "client.optimizer", std::string("adam"))),
+            "client.optimizer = \"adam\": method.local = \"ivon\" takes its own steps; leave it \"sgd\"");
+  EXPECT_EQ(made(with(ivon, "client.clip_norm", 1.0)),
+            "client.clip_norm = 1: method.local = \"ivon\" does not clip; set 0");
   const TestBed::Quadratics one{.h = {{1}}, .m = {{0}}};
   EXPECT_EQ(refusal([&] {
               TestBed("virtual", one, {{"method.private", true}});

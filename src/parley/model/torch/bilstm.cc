@@ -13,17 +13,19 @@ torch::Tensor lengths_of(const torch::Tensor& ids) {
   return std::get<0>(((ids != 0) * ends).max(1)).clamp_min(1);
 }
 
-// Token ids -> embedding -> two layers of LSTM in both directions -> dense layer on the last states of either.
-class BiLstm final : public Network {
+// Token ids -> embedding -> two layers of LSTM, perhaps in both directions -> dense layer on the last state of each.
+class TextLstm final : public Network {
  public:
-  BiLstm(const Options& options, const Task& task)
-      : vocabulary_(options.integer("vocabulary")),
+  TextLstm(const Options& options, const Task& task, bool both_directions)
+      : both_directions_(both_directions),
+        vocabulary_(options.integer("vocabulary")),
         embedding_(register_module("embedding", torch::nn::Embedding(vocabulary_, options.integer("embedding")))) {
     const std::int64_t hidden = options.integer("hidden");
     lstm_ = register_module(
-        "lstm", torch::nn::LSTM(
-                    torch::nn::LSTMOptions(options.integer("embedding"), hidden).num_layers(2).bidirectional(true)));
-    fc_ = register_module("fc", Dense(2 * hidden, static_cast<std::int64_t>(task.outputs)));
+        "lstm",
+        torch::nn::LSTM(
+            torch::nn::LSTMOptions(options.integer("embedding"), hidden).num_layers(2).bidirectional(both_directions)));
+    fc_ = register_module("fc", Dense(both_directions ? 2 * hidden : hidden, static_cast<std::int64_t>(task.outputs)));
   }
 
   torch::Tensor forward(const torch::Tensor& inputs) override {
@@ -33,7 +35,7 @@ class BiLstm final : public Network {
                                                   /*enforce_sorted=*/false);
     const auto [outputs, state] = lstm_->forward_with_packed_input(packed);
     const torch::Tensor& last = std::get<0>(state);  // [layers × directions, batch, hidden]
-    return fc_(torch::cat({last[-2], last[-1]}, 1));
+    return fc_(both_directions_ ? torch::cat({last[-2], last[-1]}, 1) : last[-1]);
   }
 
  private:
@@ -44,20 +46,30 @@ class BiLstm final : public Network {
                    vocabulary_, lowest < 0 ? lowest : highest, vocabulary_ - 1);
   }
 
+  bool both_directions_;
   std::int64_t vocabulary_;
   torch::nn::Embedding embedding_;
   torch::nn::LSTM lstm_{nullptr};
   Dense fc_{nullptr};
 };
 
-}  // namespace
-
-std::unique_ptr<Model> make_bilstm(const std::string& name, const Options& options, const Task& task) {
+std::unique_ptr<Model> make_text_lstm(const std::string& name, const Options& options, const Task& task,
+                                      bool both_directions) {
   if (task.input_shape.size() != 1) {
     fail("model.name: '{}' needs rows of token ids, shape [tokens]; the data has {}: choose text data", name,
          describe_shape(task.input_shape));
   }
-  return make_network_model(name, std::make_shared<BiLstm>(options, task), task);
+  return make_network_model(name, std::make_shared<TextLstm>(options, task, both_directions), task);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_bilstm(const std::string& name, const Options& options, const Task& task) {
+  return make_text_lstm(name, options, task, true);
+}
+
+std::unique_ptr<Model> make_char_lstm(const std::string& name, const Options& options, const Task& task) {
+  return make_text_lstm(name, options, task, false);
 }
 
 }  // namespace parley

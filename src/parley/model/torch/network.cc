@@ -40,6 +40,7 @@ class NetworkModel final : public TorchModel {
   void reseed(const Stream& noise) override { network_->reseed(noise); }
   std::span<const Layer> layers() const override { return display_.layers; }
   void observe(LayerObserver observer) override { display_.observer = std::move(observer); }
+  std::vector<LayoutEntry> spread(std::span<float> variances, std::span<float> by_variance, Stream& noise) override;
 
  protected:
   std::string describe() const override { return "model " + name_; }
@@ -75,6 +76,24 @@ class NetworkModel final : public TorchModel {
   std::shared_ptr<Network> network_;
   Display display_;
 };
+
+std::vector<LayoutEntry> NetworkModel::spread(std::span<float> variances, std::span<float> by_variance, Stream& noise) {
+  std::vector<LayoutEntry> entries;
+  const auto variance_of = [&](const std::string& layer, const char* name) -> torch::Tensor {
+    const LayoutEntry* const entry = layout().find(join(layer, name));
+    if (entry == nullptr) return {};
+    entries.push_back(*entry);
+    torch::Tensor variance = torch::from_blob(entry->of(variances).data(), entry->shape);
+    variance.set_requires_grad(true);
+    variance.mutable_grad() = torch::from_blob(entry->of(by_variance).data(), entry->shape);
+    return variance;
+  };
+  for (const auto& part : network_->named_modules()) {
+    auto* const layer = dynamic_cast<GaussianLayer*>(part.value().get());
+    if (layer != nullptr) layer->spread(variance_of(part.key(), "weight"), variance_of(part.key(), "bias"), noise);
+  }
+  return entries;
+}
 
 }  // namespace
 

@@ -27,6 +27,9 @@ MakeNetwork make_densenet121;  // Huang et al. 2017, for images of 32 × 32
 MakeNetwork make_mobilenetv2;  // Sandler et al. 2018, for images of 32 × 32
 MakeNetwork make_bilstm;       // two layers, on rows of token ids
 
+// Corinzia et al. 2019, for the next character: two layers of LSTM, on rows of token ids.
+MakeNetwork make_char_lstm;
+
 // Schirrmeister et al. 2017, "shallow ConvNet", for EEG trials; the thesis's network of chapter 5.
 MakeNetwork make_shallow_convnet;
 

@@ -4,11 +4,13 @@
 #include <torch/torch.h>
 
 #include "parley/model/torch/test_tools.h"
+#include "parley/model/variational.h"
 
 namespace parley {
 namespace {
 
 using testing::copy;
+using testing::gradient_error;
 using testing::largest_difference;
 using testing::make;
 using testing::predict;
@@ -289,6 +291,74 @@ TEST_F(BiLstm, RefusesTokensOutsideItsVocabulary) {
 TEST_F(BiLstm, TakesRowsOfTokensOnly) {
   EXPECT_EQ(refusal([] { make("bilstm", "auto", kGrey); }),
             "model.name: 'bilstm' needs rows of token ids, shape [tokens]; the data has [1, 28, 28]: choose text data");
+}
+
+TEST(CharLstm, HasTheShapesOfThePaper) {
+  const auto model = make("char_lstm", "auto", {.input_shape = {80}, .outputs = 81});
+  EXPECT_EQ(model->layout().find("embedding.weight")->shape, (std::vector<std::int64_t>{81, 8}));
+  EXPECT_EQ(model->layout().find("lstm.weight_hh_l1")->shape, (std::vector<std::int64_t>{400, 100}));
+  EXPECT_EQ(model->layout().find("fc.weight")->shape, (std::vector<std::int64_t>{81, 100}));
+}
+
+std::unique_ptr<Variational> gaussian(const std::string& name, const Task& task, float rho,
+                                      const std::map<std::string, Value>& options = {}) {
+  auto network = make(name, "torch", task, options);
+  const auto means = copy(network->parameters().first(network->layout().trainable()));
+  auto model = make_variational(std::move(network), false);
+  std::ranges::copy(means, model->means().begin());
+  std::ranges::fill(model->rhos(), rho);
+  return model;
+}
+
+// Token ids below `vocabulary`.
+class RandomText {
+ public:
+  RandomText(std::size_t rows, const Task& task, std::uint64_t vocabulary) {
+    Stream stream(1, "text");
+    ids_.resize(rows * static_cast<std::size_t>(task.input_shape[0]));
+    for (float& id : ids_) id = static_cast<float>(1 + stream.below(vocabulary - 1));
+    for (std::size_t row = 0; row < rows; ++row)
+      labels_.push_back(static_cast<std::int32_t>(stream.below(task.outputs)));
+  }
+  Batch get() const { return {.size = labels_.size(), .inputs = ids_, .labels = labels_}; }
+
+ private:
+  std::vector<float> ids_;
+  std::vector<std::int32_t> labels_;
+};
+
+// An LSTM's weights are drawn, the dense layer's outputs behind it are.
+TEST(GaussianWeights, OfAnLstmHaveTheGradientOfTheirDraw) {
+  const Task task{.input_shape = {5}, .outputs = 3};
+  const auto model =
+      gaussian("char_lstm", task, -2.0f,
+               {{"vocabulary", std::int64_t{7}}, {"embedding", std::int64_t{3}}, {"hidden", std::int64_t{4}}});
+  EXPECT_LT(gradient_error(*model, RandomText(4, task, 7).get(), 1e-2), 5e-3);
+}
+
+TEST(GaussianWeights, OfConvolutionsHaveTheGradientOfTheirOutputs) {
+  const Task task{.input_shape = {1, 8, 8}, .outputs = 3};
+  const auto model = gaussian("cnn_mnist", task, -2.0f);
+  double error = 1.0;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {  // the best of a few: a relu's kink is no derivative
+    error = std::min(error, gradient_error(*model, RandomBatch(2, task, seed).get(), 1e-2, 9973));
+  }
+  EXPECT_LT(error, 3e-2);
+}
+
+TEST(GaussianWeights, WithoutWidthPredictAsTheNetwork) {
+  for (const auto* name : {"cnn_mnist", "lenet"}) {
+    auto network = make(name, "torch", kGrey);
+    const RandomBatch batch(4, kGrey);
+    const auto expected = predict(*network, batch.get());
+    const auto model = make_variational(std::move(network), false);
+    const auto plain = make(name, "torch", kGrey);  // the same fresh weights
+    std::ranges::copy(plain->parameters().first(model->gaussians()), model->means().begin());
+    std::ranges::copy(plain->parameters().subspan(model->gaussians()),
+                      model->parameters().begin() + static_cast<std::ptrdiff_t>(2 * model->gaussians()));
+    std::ranges::fill(model->rhos(), -20.0f);
+    EXPECT_LT(largest_difference(predict(*model, batch.get()), expected), 1e-5) << name;
+  }
 }
 
 }  // namespace

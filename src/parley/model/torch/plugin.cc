@@ -18,6 +18,7 @@ extern "C" Model* parley_make_torch_model(const std::string& name, const Options
       {"densenet121", make_densenet121},
       {"mobilenetv2", make_mobilenetv2},
       {"bilstm", make_bilstm},
+      {"char_lstm", make_char_lstm},
       {"shallow_convnet", make_shallow_convnet},
       {"torchscript", make_script},
   };

@@ -1,5 +1,7 @@
 #include "parley/model/torch/shown_layers.h"
 
+#include "parley/gauss/normal.h"
+
 namespace parley {
 namespace {
 
@@ -33,8 +35,22 @@ void ShownLayer::present(const torch::Tensor& inputs, const torch::Tensor& gradi
                       .deltas = values_of(deltas)});
 }
 
+void GaussianLayer::spread(torch::Tensor weight, torch::Tensor bias, Stream& noise) {
+  variances_ = Variances{std::move(weight), std::move(bias), &noise};
+}
+
+torch::Tensor GaussianLayer::draw(const torch::Tensor& mean, const torch::Tensor& variance) const {
+  constexpr float kLeast = 1e-20f;  // inputs of zero have no variance, and √ no derivative there
+  const torch::Tensor noise = torch::empty(mean.sizes());
+  gauss::fill_normal(*variances_->noise, {noise.data_ptr<float>(), static_cast<std::size_t>(noise.numel())});
+  return mean + (variance + kLeast).sqrt() * noise;
+}
+
 torch::Tensor DenseImpl::forward(const torch::Tensor& inputs) {
-  const torch::Tensor outputs = LinearImpl::forward(inputs);
+  torch::Tensor outputs = LinearImpl::forward(inputs);
+  if (const auto& spread = variances()) {
+    outputs = draw(outputs, torch::nn::functional::linear(inputs.square(), spread->weight, spread->bias));
+  }
   show(inputs, outputs);
   return outputs;
 }
@@ -48,7 +64,16 @@ torch::Tensor DenseImpl::output_rows(const torch::Tensor& outputs) const {
 }
 
 torch::Tensor ConvImpl::forward(const torch::Tensor& inputs) {
-  const torch::Tensor outputs = Conv2dImpl::forward(inputs);
+  torch::Tensor outputs = Conv2dImpl::forward(inputs);
+  if (const auto& spread = variances()) {
+    const auto how = torch::nn::functional::Conv2dFuncOptions()
+                         .bias(spread->bias)
+                         .stride(options.stride())
+                         .padding(options.padding())
+                         .dilation(options.dilation())
+                         .groups(options.groups());
+    outputs = draw(outputs, torch::nn::functional::conv2d(inputs.square(), spread->weight, how));
+  }
   show(inputs, outputs);
   return outputs;
 }

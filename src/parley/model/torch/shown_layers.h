@@ -42,7 +42,28 @@ class ShownLayer {
   std::size_t index_ = 0;
 };
 
-class DenseImpl final : public torch::nn::LinearImpl, public ShownLayer {
+// The part of a layer that can be one of Gaussian weights: each output is then drawn by itself, from the mean and
+// variance that the weights give it (local reparametrisation, Kingma et al. 2015).
+class GaussianLayer {
+ public:
+  virtual ~GaussianLayer() = default;
+  // From now on the layer's own weights are means, and these their variances; `bias` is undefined where there is none.
+  // The noise must outlive the layer.
+  void spread(torch::Tensor weight, torch::Tensor bias, Stream& noise);
+
+ protected:
+  struct Variances {
+    torch::Tensor weight, bias;
+    Stream* noise;
+  };
+  const std::optional<Variances>& variances() const { return variances_; }
+  torch::Tensor draw(const torch::Tensor& mean, const torch::Tensor& variance) const;
+
+ private:
+  std::optional<Variances> variances_;
+};
+
+class DenseImpl final : public torch::nn::LinearImpl, public ShownLayer, public GaussianLayer {
  public:
   using LinearImpl::LinearImpl;
   torch::Tensor forward(const torch::Tensor& inputs);
@@ -54,7 +75,7 @@ class DenseImpl final : public torch::nn::LinearImpl, public ShownLayer {
 TORCH_MODULE(Dense);
 
 // A product over patches of its inputs. Shown with one group and no dilation, and by zeros where it is padded.
-class ConvImpl final : public torch::nn::Conv2dImpl, public ShownLayer {
+class ConvImpl final : public torch::nn::Conv2dImpl, public ShownLayer, public GaussianLayer {
  public:
   using Conv2dImpl::Conv2dImpl;
   torch::Tensor forward(const torch::Tensor& inputs);

@@ -44,14 +44,23 @@ void add_normed(ModelRegistry& registry, const std::string& name, const std::str
   registry.add({.name = name, .summary = summary, .source = source, .options = {kNorm}}, torch_backend(name));
 }
 
-void add_bilstm(ModelRegistry& registry) {
+std::vector<Option> lstm_options(std::int64_t vocabulary, std::int64_t embedding, std::int64_t hidden) {
+  return {{"vocabulary", vocabulary, "number of token ids, 0 included", at_least(1)},
+          {"embedding", embedding, "width of the embedding", at_least(1)},
+          {"hidden", hidden, "width of each direction's state", at_least(1)}};
+}
+
+void add_lstms(ModelRegistry& registry) {
   registry.add({.name = "bilstm",
                 .summary = "Two layers of LSTM in both directions, for rows of token ids; 0 is padding behind a text.",
                 .source = "FeDEC, A.3",
-                .options = {{"vocabulary", std::int64_t{20000}, "number of token ids, 0 included", at_least(1)},
-                            {"embedding", std::int64_t{100}, "width of the embedding", at_least(1)},
-                            {"hidden", std::int64_t{256}, "width of each direction's state", at_least(1)}}},
+                .options = lstm_options(20000, 100, 256)},
                torch_backend("bilstm"));
+  registry.add({.name = "char_lstm",
+                .summary = "Two layers of LSTM, for the character that follows a row of them; 0 is padding behind it.",
+                .source = "Corinzia et al. 2019",
+                .options = lstm_options(81, 8, 100)},
+               torch_backend("char_lstm"));
 }
 
 void add_shallow_convnet(ModelRegistry& registry) {
@@ -81,7 +90,7 @@ void add_torch_models(ModelRegistry& registry) {
              "He et al. 2016; FeDEC, Table 4");
   add_normed(registry, "densenet121", "DenseNet-121 for small images, growth rate 32.", "Huang et al. 2017");
   add_normed(registry, "mobilenetv2", "MobileNetV2 for small images.", "Sandler et al. 2018");
-  add_bilstm(registry);
+  add_lstms(registry);
   add_shallow_convnet(registry);
   registry.add({.name = "torchscript",
                 .summary = "Your own network: any TorchScript module exported from Python.",

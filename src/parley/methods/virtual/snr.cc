@@ -1,8 +1,9 @@
-#include "parley/methods/virtual/prune.h"
+#include "parley/methods/virtual/snr.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numbers>
 #include <string_view>
 #include <vector>
 
@@ -13,18 +14,19 @@ std::string_view layer_of(const LayoutEntry& entry) {
   return std::string_view(entry.name).substr(0, entry.name.rfind('.'));
 }
 
-// χ²/|ξ|, whose order is that of the ratio itself. Where only the mean moved the ratio is infinite.
+// χ²/|ξ|, whose order is that of the ratio itself; infinite for a signal without noise.
 float squared_snr(float precision, float shift) {
   if (shift == 0.0f) return 0.0f;
   return shift * shift / std::abs(precision);
 }
 
 // Returns how many elements are left.
-std::size_t prune(double share, std::span<float> precision, std::span<float> shift, std::vector<float>& ratios) {
+std::size_t prune(double share, std::span<const float> noise, std::span<float> precision, std::span<float> shift,
+                  std::vector<float>& ratios) {
   const std::size_t size = precision.size();
   const auto dropped = static_cast<std::size_t>(share * static_cast<double>(size));
   ratios.resize(size);
-  for (std::size_t i = 0; i < size; ++i) ratios[i] = squared_snr(precision[i], shift[i]);
+  for (std::size_t i = 0; i < size; ++i) ratios[i] = squared_snr(noise[i], shift[i]);
   std::vector<float> sorted = ratios;
   const auto quantile = sorted.begin() + static_cast<std::ptrdiff_t>(dropped);
   std::ranges::nth_element(sorted, quantile);
@@ -41,7 +43,7 @@ std::size_t prune(double share, std::span<float> precision, std::span<float> shi
 
 }  // namespace
 
-SparseBytes prune_by_snr(const Layout& layout, double share, gauss::NaturalView delta) {
+SparseBytes prune_by_snr(const Layout& layout, double share, std::span<const float> noise, gauss::NaturalView delta) {
   assert(delta.size() == layout.trainable() && share < 1.0);
   if (share == 0.0) return {.values = delta.size() * sizeof(float)};
   const auto trained = std::ranges::find_if(layout.entries(), [](const auto& e) { return !is_trainable(e.role); });
@@ -53,11 +55,32 @@ SparseBytes prune_by_snr(const Layout& layout, double share, gauss::NaturalView 
       bytes.values += entry->size * sizeof(float);
       continue;
     }
-    const std::size_t kept = prune(share, entry->of(delta.precision), entry->of(delta.shift), ratios);
+    const std::size_t kept = prune(share, entry->of(noise), entry->of(delta.precision), entry->of(delta.shift), ratios);
     bytes.values += kept * sizeof(float);
     bytes.places += std::min(kept * sizeof(std::uint32_t), (entry->size + 7) / 8);
   }
   return bytes;
+}
+
+Layout snr_layout(const Layout& layout) {
+  std::vector<LayoutEntry> entries;
+  for (const auto& entry : layout.entries()) {
+    if (is_trainable(entry.role)) entries.push_back({.name = entry.name, .shape = {kSnrBins}});
+  }
+  return Layout(std::move(entries));
+}
+
+void count_snr(const Layout& layout, std::span<const float> mean, std::span<const float> rho, std::span<float> counts) {
+  constexpr float kPerBin = (kMostSnr - kLeastSnr) / kSnrBins;
+  for (const auto& entry : layout.entries()) {
+    if (!is_trainable(entry.role)) continue;
+    for (std::size_t i = entry.offset; i < entry.offset + entry.size; ++i) {
+      const float ratio = std::log10(std::abs(mean[i])) - rho[i] * std::numbers::log10e_v<float>;  // −∞ where μ = 0
+      const float bin = std::clamp((ratio - kLeastSnr) / kPerBin, 0.0f, kSnrBins - 1.0f);
+      ++counts[static_cast<std::size_t>(bin)];
+    }
+    counts = counts.subspan(kSnrBins);
+  }
 }
 
 }  // namespace parley

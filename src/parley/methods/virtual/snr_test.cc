@@ -1,6 +1,8 @@
-#include "parley/methods/virtual/prune.h"
+#include "parley/methods/virtual/snr.h"
 
 #include <gtest/gtest.h>
+
+#include <numbers>
 
 #include "parley/tensor/flat.h"
 
@@ -16,7 +18,7 @@ const Layout kLayout({{.name = "fc1.weight", .shape = {2, 4}},
 TEST(Prune, KeepsWhatStandsOutOfItsNoiseAndTheOutputLayer) {
   // |χ|/√|ξ| = 1 … 8 in fc1.weight, whatever the sign of ξ.
   Flat precision{1, -1, 4, 4, 1, 1, 1, 1, 1, 4, 1, 1, 1}, shift{1, 2, -6, 8, 5, 6, 7, 8, 3, 2, .1f, .1f, .1f};
-  const SparseBytes bytes = prune_by_snr(kLayout, 0.5, {precision, shift});
+  const SparseBytes bytes = prune_by_snr(kLayout, 0.5, precision, {precision, shift});
   EXPECT_EQ(shift, (Flat{0, 0, 0, 0, 5, 6, 7, 8, 3, 0, .1f, .1f, .1f}));
   EXPECT_EQ(precision, (Flat{0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 1, 1, 1}));
   EXPECT_EQ(bytes.values, (4 + 1 + 3) * sizeof(float));
@@ -27,7 +29,7 @@ TEST(Prune, FewSurvivorsAreSentByIndex) {
   const Layout layout({{.name = "a.weight", .shape = {1000}}, {.name = "b.weight", .shape = {1}}});
   Flat precision(1001, 1.0f), shift(1001);
   for (std::size_t i = 0; i < shift.size(); ++i) shift[i] = static_cast<float>(i);
-  const SparseBytes bytes = prune_by_snr(layout, 0.99, {precision, shift});
+  const SparseBytes bytes = prune_by_snr(layout, 0.99, precision, {precision, shift});
   EXPECT_EQ(bytes.values, 11 * sizeof(float));
   EXPECT_EQ(bytes.places, 10 * sizeof(std::uint32_t));
 }
@@ -35,7 +37,7 @@ TEST(Prune, FewSurvivorsAreSentByIndex) {
 TEST(Prune, OfNothingIsTheIdentity) {
   Flat precision(13, 1.0f), shift(13, 0.5f);
   const Flat before = shift;
-  const SparseBytes bytes = prune_by_snr(kLayout, 0.0, {precision, shift});
+  const SparseBytes bytes = prune_by_snr(kLayout, 0.0, precision, {precision, shift});
   EXPECT_EQ(shift, before);
   EXPECT_EQ(bytes.values, 13 * sizeof(float));
   EXPECT_EQ(bytes.places, 0u);
@@ -45,8 +47,30 @@ TEST(Prune, OfNothingIsTheIdentity) {
 TEST(Prune, OrdersWhereAPrecisionStoodStill) {
   const Layout layout({{.name = "a.weight", .shape = {4}}, {.name = "b.weight", .shape = {1}}});
   Flat precision{0, 0, 1, 1, 1}, shift{1, 0, 5, 2, 1};
-  prune_by_snr(layout, 0.5, {precision, shift});
+  prune_by_snr(layout, 0.5, precision, {precision, shift});
   EXPECT_EQ(shift, (Flat{1, 0, 5, 0, 1}));
+}
+
+TEST(Prune, MayMeasureByTheNoiseOfThePosterior) {
+  const Layout layout({{.name = "a.weight", .shape = {2}}, {.name = "b.weight", .shape = {1}}});
+  const Flat noise{100, 1, 1};
+  Flat precision{0, 0, 0}, shift{5, 2, 1};
+  prune_by_snr(layout, 0.5, noise, {precision, shift});
+  EXPECT_EQ(shift, (Flat{0, 2, 1}));
+}
+
+TEST(Snr, IsCountedByTensorOnALogarithmicScale) {
+  const Layout layout({{.name = "a.weight", .shape = {3}}, {.name = "b.weight", .shape = {2}}});
+  const std::vector<float> mean{1.0f, -1.0f, 0.0f, 1e9f, 0.5f};
+  const std::vector<float> rho{0.0f, -1.2f * std::numbers::ln10_v<float>, 0.0f, 0.0f, 0.0f};
+  Flat counts(snr_layout(layout).size());
+  count_snr(layout, mean, rho, counts);
+  EXPECT_EQ(snr_layout(layout).entries()[1].name, "b.weight");
+  EXPECT_EQ(counts[32], 1.0f);                // 10⁰
+  EXPECT_EQ(counts[41], 1.0f);                // 10^1.2
+  EXPECT_EQ(counts[0], 1.0f);                 // no signal at all
+  EXPECT_EQ(counts[2 * kSnrBins - 1], 1.0f);  // beyond the scale
+  EXPECT_EQ(counts[kSnrBins + 29], 1.0f);     // 10^−0.3
 }
 
 }  // namespace
