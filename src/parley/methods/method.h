@@ -48,6 +48,10 @@ struct ClientTask {
   Stream stream(std::string_view purpose) const { return Stream(seed, purpose, round, client); }
   // Copies the broadcast channel `name` into the model.
   void load(std::string_view name = "theta") const;
+  // The same with weights of the client's own.
+  void load_weights(std::span<const float> weights) const;
+  // Mean loss of the model as it is, over the client's data, in evaluation mode. Throws RefusedUpdate when not finite.
+  double loss() const;
   // Local training as [client] says, with the method's term. Fills update.training.
   void train(Update& update, const LinearTerm& term = {}, const LocalHooks& hooks = {}) const;
 };

@@ -1,5 +1,7 @@
+#include "parley/methods/afl/afl.h"
 #include "parley/methods/cmaes/cmaes.h"
 #include "parley/methods/de/de.h"
+#include "parley/methods/ditto/ditto.h"
 #include "parley/methods/fedavg/fedavg.h"
 #include "parley/methods/fedbn/fedbn.h"
 #include "parley/methods/fedcurv/fedcurv.h"
@@ -10,9 +12,12 @@
 #include "parley/methods/fedsgd/fedsgd.h"
 #include "parley/methods/fne/fne.h"
 #include "parley/methods/fola/fola.h"
+#include "parley/methods/local/local.h"
 #include "parley/methods/method.h"
 #include "parley/methods/openes/openes.h"
+#include "parley/methods/pfedme/pfedme.h"
 #include "parley/methods/pso/pso.h"
+#include "parley/methods/qfed/qfed.h"
 #include "parley/methods/scaffold/scaffold.h"
 #include "parley/methods/virtual/virtual.h"
 
@@ -21,8 +26,10 @@ namespace parley {
 // The list to add a method to: one folder, one line.
 MethodRegistry methods() {
   MethodRegistry registry("method");
+  add_afl(registry);
   add_cmaes(registry);
   add_de(registry);
+  add_ditto(registry);
   add_fedavg(registry);
   add_fedbn(registry);
   add_fedcurv(registry);
@@ -33,8 +40,11 @@ MethodRegistry methods() {
   add_fedsgd(registry);
   add_fne(registry);
   add_fola(registry);
+  add_local(registry);
   add_openes(registry);
+  add_pfedme(registry);
   add_pso(registry);
+  add_qfed(registry);
   add_scaffold(registry);
   add_virtual(registry);
   return registry;
