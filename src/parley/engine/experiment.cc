@@ -88,7 +88,8 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
                                       .seed = context.seed,
                                       .model = context.model,
                                       .new_model = context.new_model,
-                                      .initial = context.initial});
+                                      .initial = context.initial,
+                                      .features = context.features});
       if (method->has_posterior()) names.push_back(entry.about.name);
     } catch (const InputError&) {
       // One that cannot run with this [client] or model is no way out.
@@ -225,7 +226,8 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                               .model = *model,
                               .new_model = [make = experiment.make_model, options = settings.model,
                                             task = experiment.task] { return make(options, task); },
-                              .initial = experiment.initial};
+                              .initial = experiment.initial,
+                              .features = train.features()};
   experiment.method = make_method(settings, catalogue, context, experiment.make_optimizer(settings.client)->slots());
   require_posterior(*experiment.method, settings, catalogue, context);
   experiment.ood = load_ood(settings, catalogue, train, cache);

@@ -134,6 +134,7 @@ struct MethodContext {
   Model& model;                                       // to ask what it can do; not kept
   std::function<std::unique_ptr<Model>()> new_model;  // one more like it
   std::span<const float> initial;                     // the weights that the run starts from; not kept
+  std::size_t features;                               // numbers of one example
 };
 
 using MakeMethod = std::function<std::unique_ptr<Method>(const MethodContext& context)>;

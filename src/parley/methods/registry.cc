@@ -6,6 +6,7 @@
 #include "parley/methods/fedbn/fedbn.h"
 #include "parley/methods/fedcurv/fedcurv.h"
 #include "parley/methods/fedec/fedec.h"
+#include "parley/methods/fedma/fedma.h"
 #include "parley/methods/fednova/fednova.h"
 #include "parley/methods/fedpa/fedpa.h"
 #include "parley/methods/fedprox/fedprox.h"
@@ -34,6 +35,7 @@ MethodRegistry methods() {
   add_fedbn(registry);
   add_fedcurv(registry);
   add_fedec(registry);
+  add_fedma(registry);
   add_fednova(registry);
   add_fedpa(registry);
   add_fedprox(registry);

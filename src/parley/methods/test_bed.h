@@ -171,7 +171,8 @@ class TestBed {
                                 .seed = 1,
                                 .model = *model_,
                                 .new_model = new_model_,
-                                .initial = initial};
+                                .initial = initial,
+                                .features = data_.features()};
     method_ =
         carry_optimizer_state(aggregate_by_role(entry.make(context), method, context), context, optimizer->slots());
     trainer_ = std::make_unique<LocalTrainer>(std::move(optimizer));
