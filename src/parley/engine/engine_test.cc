@@ -66,6 +66,7 @@ std::string message_of(const std::function<void()>& act) {
 std::vector<std::string> methods_and_variants() {
   std::vector<std::string> all = methods().names();
   std::ranges::replace(all, "virtual", "virtual model.dropout=0");
+  std::ranges::replace(all, "rnn_aggregator", "rnn_aggregator server.examples=20");
   all.insert(all.end(),
              {"fedavg server.step=adam", "fola method.curvature=input method.lambda=1",
               "fola method.curvature=kfac method.lambda=1 method.rank=4 method.prior_rank=3",
@@ -283,6 +284,20 @@ TEST(Engine, TheResolvedConfigRunsAgain) {
       settings({"method.name=fedprox", "method.mu=0.5", "stages.use=[\"clip\"]", "stages.clip_norm=2"});
   const Settings second = resolve(Config::parse(first.to_toml()), catalogue());
   EXPECT_EQ(first.to_toml(), second.to_toml());
+}
+
+TEST(Experiment, TheServersOwnExamplesAreTakenFromTheClients) {
+  const Experiment all = experiment(), some = experiment({"server.examples=50"});
+  const auto& rows = some.federated.server_rows;
+  EXPECT_EQ(rows.size(), 50u);
+  EXPECT_EQ(some.federated.partition.examples(), all.federated.partition.examples() - 50);
+  for (const auto& held : some.federated.partition.clients) {
+    for (const auto row : held) EXPECT_FALSE(std::ranges::binary_search(rows, row)) << row;
+  }
+  EXPECT_EQ(message_of([] { experiment({"server.examples=600"}); }),
+            "server.examples = 600: the clients hold 600 examples together; expected fewer");
+  EXPECT_NE(message_of([] { experiment({"method.name=rnn_aggregator"}); }).find("server.examples = 0"),
+            std::string::npos);
 }
 
 TEST(Settings, MethodTablesServeAComparison) {

@@ -135,6 +135,7 @@ struct MethodContext {
   std::function<std::unique_ptr<Model>()> new_model;  // one more like it
   std::span<const float> initial;                     // the weights that the run starts from; not kept
   std::size_t features;                               // numbers of one example
+  View server_data = {};                              // what the server holds itself (server.examples); may be kept
 };
 
 using MakeMethod = std::function<std::unique_ptr<Method>(const MethodContext& context)>;

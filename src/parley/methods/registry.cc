@@ -19,6 +19,7 @@
 #include "parley/methods/pfedme/pfedme.h"
 #include "parley/methods/pso/pso.h"
 #include "parley/methods/qfed/qfed.h"
+#include "parley/methods/rnn_aggregator/rnn_aggregator.h"
 #include "parley/methods/scaffold/scaffold.h"
 #include "parley/methods/virtual/virtual.h"
 
@@ -47,6 +48,7 @@ MethodRegistry methods() {
   add_pfedme(registry);
   add_pso(registry);
   add_qfed(registry);
+  add_rnn_aggregator(registry);
   add_scaffold(registry);
   add_virtual(registry);
   return registry;
