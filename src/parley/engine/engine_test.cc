@@ -67,6 +67,7 @@ std::vector<std::string> methods_and_variants() {
   std::vector<std::string> all = methods().names();
   std::ranges::replace(all, "virtual", "virtual model.dropout=0");
   for (const char* name : {"fedbn", "fedec"}) std::ranges::replace(all, name, name + std::string(" model.name=normed"));
+  std::ranges::replace(all, "rnn_aggregator", "rnn_aggregator server.examples=20");
   all.insert(all.end(),
              {"fedavg server.step=adam", "fedavg model.name=normed aggregate.running_var=mixture",
               "fedec model.name=normed method.decoder=mlp method.bn_variance=literal",
@@ -286,6 +287,20 @@ TEST(Engine, TheResolvedConfigRunsAgain) {
       settings({"method.name=fedprox", "method.mu=0.5", "stages.use=[\"clip\"]", "stages.clip_norm=2"});
   const Settings second = resolve(Config::parse(first.to_toml()), catalogue());
   EXPECT_EQ(first.to_toml(), second.to_toml());
+}
+
+TEST(Experiment, TheServersOwnExamplesAreTakenFromTheClients) {
+  const Experiment all = experiment(), some = experiment({"server.examples=50"});
+  const auto& rows = some.federated.server_rows;
+  EXPECT_EQ(rows.size(), 50u);
+  EXPECT_EQ(some.federated.partition.examples(), all.federated.partition.examples() - 50);
+  for (const auto& held : some.federated.partition.clients) {
+    for (const auto row : held) EXPECT_FALSE(std::ranges::binary_search(rows, row)) << row;
+  }
+  EXPECT_EQ(message_of([] { experiment({"server.examples=600"}); }),
+            "server.examples = 600: the clients hold 600 examples together; expected fewer");
+  EXPECT_NE(message_of([] { experiment({"method.name=rnn_aggregator"}); }).find("server.examples = 0"),
+            std::string::npos);
 }
 
 TEST(Settings, MethodTablesServeAComparison) {

@@ -66,6 +66,24 @@ void deal_own_test(Federated& federated, const Settings& settings, std::uint64_t
   federated.own_test_data = test;
 }
 
+// Takes server.examples rows from the clients, at random over all of theirs.
+void set_aside_for_server(Federated& federated, const Settings& settings, std::uint64_t seed) {
+  const auto wanted = static_cast<std::size_t>(settings.server.integer("examples"));
+  if (wanted == 0) return;
+  std::vector<std::uint32_t> rows;
+  for (const auto& held : federated.partition.clients) rows.insert(rows.end(), held.begin(), held.end());
+  if (wanted >= rows.size()) {
+    fail("server.examples = {}: the clients hold {} examples together; expected fewer", wanted, rows.size());
+  }
+  Stream(seed, "server examples").shuffle(std::span(rows));
+  rows.resize(wanted);
+  std::ranges::sort(rows);
+  for (auto& held : federated.partition.clients) {
+    std::erase_if(held, [&](std::uint32_t row) { return std::ranges::binary_search(rows, row); });
+  }
+  federated.server_rows = std::move(rows);
+}
+
 // "dirichlet alpha=0.01, 10 clients": the kind, its first option, and what differs from the defaults.
 std::string describe(const PartitionRegistry::Entry& entry, const Options& options, const Partition& partition) {
   std::string text = entry.about.name;
@@ -94,7 +112,9 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
                                       .seed = context.seed,
                                       .model = context.model,
                                       .new_model = context.new_model,
-                                      .initial = context.initial});
+                                      .initial = context.initial,
+                                      .features = context.features,
+                                      .server_data = context.server_data});
       if (method->has_posterior()) names.push_back(entry.about.name);
     } catch (const InputError&) {
       // One that cannot run with this [client] or model is no way out.
@@ -216,6 +236,7 @@ Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& 
   federated.partition = entry.make(*federated.data.train, settings.partition, stream);
   if (settings.method.text("name") == kCentral) federated.partition = pooled(federated.partition);
   deal_own_test(federated, settings, seed);
+  set_aside_for_server(federated, settings, seed);
   const auto& clients = federated.partition.clients;
   if (std::ranges::all_of(clients, [](const auto& rows) { return rows.empty(); })) {
     fail("partition.kind = \"{}\": no client has any data", entry.about.name);
@@ -245,7 +266,9 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                               .model = *model,
                               .new_model = [make = experiment.make_model, options = settings.model,
                                             task = experiment.task] { return make(options, task); },
-                              .initial = experiment.initial};
+                              .initial = experiment.initial,
+                              .features = train.features(),
+                              .server_data = {.data = &train, .rows = experiment.federated.server_rows}};
   experiment.method = make_method(settings, catalogue, context, experiment.make_optimizer(settings.client)->slots());
   require_posterior(*experiment.method, settings, catalogue, context);
   experiment.reference = load_reference(settings, *experiment.layout);

@@ -34,6 +34,9 @@ struct Federated {
   Partition own_test = {};
   std::shared_ptr<const Dataset> own_test_data = {};
 
+  // Rows of the training set that the server holds itself, and no client (server.examples).
+  std::vector<std::uint32_t> server_rows = {};
+
   View own_test_view(std::size_t client) const { return own_test.view(*own_test_data, client); }
 };
 Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache);

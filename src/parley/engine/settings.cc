@@ -54,6 +54,9 @@ std::vector<Option> server_options(const Catalogue& catalogue) {
        {"examples", "uniform"}},
       {"min_clients", std::int64_t{0}, "stop the run when a round has fewer accepted updates; 0 means half the cohort",
        at_least(0)},
+      {"examples", std::int64_t{0},
+       "training examples that the server holds itself, taken from the clients at random, for methods that learn there",
+       at_least(0)},
       {"step", std::string("replace"), "how the server goes towards the aggregate", {}, catalogue.server_steps.names()},
   };
 }

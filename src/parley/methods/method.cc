@@ -3,12 +3,26 @@
 #include <algorithm>
 #include <cassert>
 
+#include "parley/base/errors.h"
+#include "parley/model/evaluation.h"
+
 namespace parley {
 
 void ClientTask::load(std::string_view name) const {
-  const auto from = broadcast.at(name);
-  std::copy(from.begin(), from.end(), model.parameters().begin());
+  load_weights(broadcast.at(name));
+}
+
+void ClientTask::load_weights(std::span<const float> weights) const {
+  std::ranges::copy(weights, model.parameters().begin());
   model.reseed(stream("training noise"));
+}
+
+double ClientTask::loss() const {
+  try {
+    return evaluate(model, data).loss();
+  } catch (const RunError& error) {
+    throw RefusedUpdate(error.what());
+  }
 }
 
 void ClientTask::train(Update& update, const LinearTerm& term, const LocalHooks& hooks) const {

@@ -48,6 +48,10 @@ struct ClientTask {
   Stream stream(std::string_view purpose) const { return Stream(seed, purpose, round, client); }
   // Copies the broadcast channel `name` into the model.
   void load(std::string_view name = "theta") const;
+  // The same with weights of the client's own.
+  void load_weights(std::span<const float> weights) const;
+  // Mean loss of the model as it is, over the client's data, in evaluation mode. Throws RefusedUpdate when not finite.
+  double loss() const;
   // Local training as [client] says, with the method's term. Fills update.training.
   void train(Update& update, const LinearTerm& term = {}, const LocalHooks& hooks = {}) const;
 };
@@ -130,6 +134,8 @@ struct MethodContext {
   Model& model;                                       // to ask what it can do; not kept
   std::function<std::unique_ptr<Model>()> new_model;  // one more like it
   std::span<const float> initial;                     // the weights that the run starts from; not kept
+  std::size_t features;                               // numbers of one example
+  View server_data = {};                              // what the server holds itself (server.examples); may be kept
 };
 
 using MakeMethod = std::function<std::unique_ptr<Method>(const MethodContext& context)>;

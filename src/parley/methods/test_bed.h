@@ -171,7 +171,9 @@ class TestBed {
                                 .seed = 1,
                                 .model = *model_,
                                 .new_model = new_model_,
-                                .initial = initial};
+                                .initial = initial,
+                                .features = data_.features(),
+                                .server_data = all_.emplace(data_).view()};
     method_ =
         carry_optimizer_state(aggregate_by_role(entry.make(context), method, context), context, optimizer->slots());
     trainer_ = std::make_unique<LocalTrainer>(std::move(optimizer));
@@ -223,6 +225,7 @@ class TestBed {
   bool uniform_;
   Options client_, server_, options_, aggregate_{"aggregate", aggregate_options()};
   Dataset data_;
+  std::optional<WholeView> all_;  // that the server holds
   std::vector<std::vector<std::uint32_t>> rows_;
   std::size_t cohort_ = 0;
   NewModel new_model_;

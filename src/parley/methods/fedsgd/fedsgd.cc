@@ -11,13 +11,7 @@ class FedSgd final : public Method {
  public:
   explicit FedSgd(const MethodContext& context)
       : layout_(context.layout), local_(context.client), decay_(context.client.real("weight_decay")) {
-    if (const std::string& optimizer = context.client.text("optimizer"); optimizer != "sgd") {
-      fail("client.optimizer = \"{}\": fedsgd's clients send a gradient and take no steps; use server.step", optimizer);
-    }
-    if (const double norm = context.client.real("clip_norm"); norm > 0.0) {
-      fail("client.clip_norm = {}: fedsgd's clients send their exact gradient; clip it by stages.use = [\"clip\"]",
-           norm);
-    }
+    refuse_local_steps(context, "fedsgd");
   }
 
   // Running statistics are not in the gradient, so their new values travel behind it, as in fedavg.
@@ -49,6 +43,17 @@ class FedSgd final : public Method {
 };
 
 }  // namespace
+
+void refuse_local_steps(const MethodContext& context, const std::string& method) {
+  if (const std::string& optimizer = context.client.text("optimizer"); optimizer != "sgd") {
+    fail("client.optimizer = \"{}\": {}'s clients send a gradient and take no steps; use server.step", optimizer,
+         method);
+  }
+  if (const double norm = context.client.real("clip_norm"); norm > 0.0) {
+    fail("client.clip_norm = {}: {}'s clients send their exact gradient; clip it by stages.use = [\"clip\"]", norm,
+         method);
+  }
+}
 
 void add_fedsgd(MethodRegistry& registry) {
   registry.add({.name = "fedsgd",

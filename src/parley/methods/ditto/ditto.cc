@@ -1,0 +1,55 @@
+#include "parley/methods/ditto/ditto.h"
+
+#include <algorithm>
+
+namespace parley {
+namespace {
+
+constexpr const char* kOwn = "own_theta";
+
+class Ditto final : public Method {
+ public:
+  explicit Ditto(const MethodContext& context)
+      : size_(context.layout->size()), lambda_(static_cast<float>(context.options.real("lambda"))) {}
+
+  Schema schema() const override { return {.channels = {{"theta", size_, Weighting::by_weight, "theta"}}}; }
+
+  // The own model is trained last, because what training leaves in the task's model is taken for the client's own.
+  void client(const ClientTask& task, Update& update) const override {
+    task.load();
+    task.train(update);
+    std::ranges::copy(task.model.parameters(), update.channels[0].begin());
+    const TrainingStats shared = update.training;
+
+    if (const auto record = task.store.load(task.client)) {
+      task.load_weights(record->at(kOwn));
+    } else {
+      task.load();
+    }
+    ClientTask own = task;
+    own.optimizer_state = nullptr;  // client.state follows the shared model
+    own.train(update, {.strength = lambda_, .centre = task.broadcast.at("theta")});  // g + λ(v − θ)
+    update.training.merge(shared);
+    const auto weights = task.model.parameters();
+    task.store.stage(task.client, {{kOwn, Flat(weights.begin(), weights.end())}});
+  }
+
+  void server(ServerTask& task) const override { task.move_theta(task.sum.take_mean("theta")); }
+
+ private:
+  std::size_t size_;
+  float lambda_;
+};
+
+}  // namespace
+
+void add_ditto(MethodRegistry& registry) {
+  registry.add(
+      {.name = "ditto",
+       .summary = "Federated averaging, and beside it a model of each client's own, pulled towards the shared one.",
+       .source = "Li et al. 2021",
+       .options = {{"lambda", 0.1, "how strongly a client's own model is pulled; 0 is local", at_least(0.0)}}},
+      [](const MethodContext& context) { return std::make_unique<Ditto>(context); });
+}
+
+}  // namespace parley

@@ -1,0 +1,136 @@
+#include "parley/methods/fedma/fedma.h"
+
+#include <algorithm>
+
+#include "parley/base/errors.h"
+#include "parley/methods/aggregate.h"
+#include "parley/methods/fedma/matched_average.h"
+
+namespace parley {
+namespace {
+
+constexpr const char* kOwn = "own_theta";
+constexpr const char* kRound = "own_round";
+
+UnitChain chain_of(const MethodContext& context, const std::string& method) {
+  require_own_aggregation(method, context, "the norms of a unit move with it");
+  const auto chain = UnitChain::of(*context.layout);
+  if (!chain || !units_are_exchangeable(*context.new_model(), *chain, context.features)) {
+    fail(
+        "model.name: {} needs a plain chain of dense and convolutional layers, whose units can be exchanged; this "
+        "model "
+        "has shortcuts, recurrent or grouped layers; choose mlp, cnn_mnist, cnn_cifar, lenet or cnn4",
+        method);
+  }
+  return *chain;
+}
+
+class Matched : public Method {
+ public:
+  Matched(const MethodContext& context, const std::string& method)
+      : layout_(context.layout), chain_(chain_of(context, method)) {}
+
+  // Every network by itself: units can be matched only while they can be told apart.
+  Schema schema() const override { return {.channels = {{"theta", layout_->size(), Weighting::each, "theta"}}}; }
+
+ protected:
+  // Matches and averages the hidden layers from `first` on; those before are in one order already.
+  void average(ServerTask& task, std::size_t first) const {
+    std::vector<WeightedNetwork> networks;
+    for (const Single& single : task.sum.singles()) networks.push_back({single.channels[0], single.weight});
+    task.move_theta(matched_average(chain_, first, task.state.at("theta"), networks));
+  }
+
+  std::shared_ptr<const Layout> layout_;
+  UnitChain chain_;
+};
+
+class Pfnm final : public Matched {
+ public:
+  explicit Pfnm(const MethodContext& context)
+      : Matched(context, "pfnm"), own_start_(context.options.flag("own_start")) {}
+
+  void client(const ClientTask& task, Update& update) const override {
+    task.load();
+    if (own_start_ && task.round == 1) {
+      Stream stream = task.stream("pfnm.start");
+      initialise(*layout_, task.model.parameters(), stream);
+    }
+    task.train(update);
+    std::ranges::copy(task.model.parameters(), update.channels[0].begin());
+  }
+
+  void server(ServerTask& task) const override { average(task, 0); }
+
+ private:
+  bool own_start_;
+};
+
+class FedMa final : public Matched {
+ public:
+  explicit FedMa(const MethodContext& context) : Matched(context, "fedma") {}
+
+  void client(const ClientTask& task, Update& update) const override {
+    const std::size_t frozen = frozen_layers(task.round);
+    load(task, frozen);
+    const auto theta = task.model.parameters();
+    // All that is trained of the frozen layers stands before the next one's weight.
+    const auto fixed = task.broadcast.at("theta").first(frozen == 0 ? 0 : chain_.layers()[frozen].weight.offset);
+    task.train(update, {}, {.after_step = [&](std::size_t) { std::ranges::copy(fixed, theta.begin()); }});
+    keep_statistics(task, frozen);
+    std::ranges::copy(theta, update.channels[0].begin());
+    task.store.stage(task.client, {{kOwn, update.channels[0]}, {kRound, Flat{static_cast<float>(task.round)}}});
+  }
+
+  void server(ServerTask& task) const override {
+    const std::size_t frozen = frozen_layers(task.round);
+    average(task, frozen);
+    task.metrics["frozen_layers"] = static_cast<double>(frozen);
+  }
+
+ private:
+  // A pass has a round for each layer: 0 layers are frozen in its first round, all but the last in its last.
+  std::size_t frozen_layers(std::size_t round) const { return (round - 1) % (chain_.hidden_layers() + 1); }
+
+  // The frozen layers as they were sent; above them the client's own of the round before, with the inputs in the order
+  // that its units were matched to. A client that was not there takes the average for its own.
+  void load(const ClientTask& task, std::size_t frozen) const {
+    task.load();
+    const auto record = task.store.load(task.client);
+    if (frozen == 0 || !record || record->at(kRound)[0] != static_cast<float>(task.round - 1)) return;
+    Flat own = record->at(kOwn);
+    match_units(chain_, frozen - 1, task.broadcast.at("theta"), own);
+    for (std::size_t layer = frozen; layer < chain_.layers().size(); ++layer)
+      copy_layer(layer, own, task.model.parameters());
+  }
+
+  // Batch statistics of frozen layers do not change either.
+  void keep_statistics(const ClientTask& task, std::size_t frozen) const {
+    for (std::size_t layer = 0; layer < frozen; ++layer) {
+      copy_layer(layer, task.broadcast.at("theta"), task.model.parameters());
+    }
+  }
+
+  void copy_layer(std::size_t layer, std::span<const float> from, std::span<float> to) const {
+    const auto copy = [&](const LayoutEntry& entry) { std::ranges::copy(entry.of(from), entry.of(to).begin()); };
+    copy(chain_.layers()[layer].weight);
+    for (const auto& vector : chain_.layers()[layer].vectors) copy(vector);
+  }
+};
+
+}  // namespace
+
+void add_fedma(MethodRegistry& registry) {
+  registry.add({.name = "pfnm",
+                .summary = "Averages the clients' networks after putting their hidden units into one order.",
+                .source = "Yurochkin et al. 2019",
+                .options = {{"own_start", false,
+                             "in round 1 every client starts from random weights of its own, not from common ones"}}},
+               [](const MethodContext& context) { return std::make_unique<Pfnm>(context); });
+  registry.add({.name = "fedma",
+                .summary = "Matches and averages one layer a round; the clients then train the layers above it anew.",
+                .source = "Wang et al. 2020 (matched averaging)"},
+               [](const MethodContext& context) { return std::make_unique<FedMa>(context); });
+}
+
+}  // namespace parley
