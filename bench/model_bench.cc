@@ -1,11 +1,13 @@
-// One training step (forward and backward, no optimiser) of each model, native against LibTorch, on
-// one thread.
+// One training step (forward and backward, without the optimiser unless it says sgd) of each model, native against
+// LibTorch, on one thread.
 #include <benchmark/benchmark.h>
 
+#include "parley/gauss/diagonal.h"
 #include "parley/model/curvature.h"
 #include "parley/model/gradient_check.h"
 #include "parley/model/model.h"
 #include "parley/model/variational.h"
+#include "parley/optim/local_training.h"
 #ifdef PARLEY_TORCH
 #include "parley/model/torch/torch_models.h"
 #endif
@@ -45,6 +47,10 @@ void run(benchmark::State& state, Model& model, std::size_t rows, const Task& ta
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(rows));
 }
 
+std::unique_ptr<Optimizer> make_sgd() {
+  return optimizers().at("sgd").make(Options("client", LocalOptions::declared()));
+}
+
 void step(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
           std::vector<std::int64_t> hidden = {}, const std::string& activation = "relu", const Task& task = kGrey) {
   const auto model = make(name, backend, task, std::move(hidden), activation);
@@ -60,19 +66,53 @@ void per_sample(benchmark::State& state, const std::string& name, const std::str
   run(state, *model, rows, task);
 }
 
-// A step of the form with Gaussian weights.
-void variational(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
-                 std::vector<std::int64_t> hidden, bool with_private, const Task& task = kGrey) {
-  const auto model = make_variational(make(name, backend, task, std::move(hidden)), with_private);
+// The same with sgd's part of it.
+void sgd_step(benchmark::State& state, std::size_t rows, std::vector<std::int64_t> hidden) {
+  const auto model = make("mlp", "native", kGrey, std::move(hidden));
+  const testing::RandomBatch batch(rows, kGrey);
+  const auto sgd = make_sgd();
+  for (auto _ : state) {
+    model->backward(batch.get());
+    sgd->step(model->parameters(), model->gradients(), {}, 1e-6f);
+  }
+}
+
+// The form with Gaussian weights.
+std::unique_ptr<Variational> make_gaussian(const std::string& name, const std::string& backend, const Task& task,
+                                           std::vector<std::int64_t> hidden, bool with_private) {
+  auto model = make_variational(make(name, backend, task, std::move(hidden)), with_private);
   testing::initialise(*model);
   std::ranges::fill(model->rhos(), -5.0f);
-  run(state, *model, rows, task);
+  return model;
+}
+
+void variational(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
+                 std::vector<std::int64_t> hidden = {}, bool with_private = false) {
+  run(state, *make_gaussian(name, backend, kGrey, std::move(hidden), with_private), rows, kGrey);
+}
+
+// With the KL's part and sgd's, as virtual trains.
+void variational_sgd_step(benchmark::State& state, std::size_t rows, std::vector<std::int64_t> hidden) {
+  const auto model = make_gaussian("mlp", "native", kGrey, std::move(hidden), false);
+  const testing::RandomBatch batch(rows, kGrey);
+  const auto sgd = make_sgd();
+  const std::size_t count = model->gaussians();
+  const Flat precision(count, 2e4f), shift(count, 1.0f);
+  for (auto _ : state) {
+    model->backward(batch.get());
+    const auto gradients = model->gradients();
+    gauss::add_kl_gradient({precision, shift}, 1e-8f, 1e-6f, model->means(), model->variances(), gradients.first(count),
+                           gradients.subspan(count));
+    sgd->step(model->parameters(), gradients, {}, 1e-6f);
+  }
 }
 
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(per_sample, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(step, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100});
-BENCHMARK_CAPTURE(variational, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100}, false);
+BENCHMARK_CAPTURE(sgd_step, mlp_100_100_b20_native, 20, {100, 100});
+BENCHMARK_CAPTURE(variational, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100});
+BENCHMARK_CAPTURE(variational_sgd_step, mlp_100_100_b20_native, 20, {100, 100});
 BENCHMARK_CAPTURE(variational, mlp_100_100_b20_native_private, "mlp", "native", 20, {100, 100}, true);
 BENCHMARK_CAPTURE(step, mlp_200_200_b10_native, "mlp", "native", 10, {200, 200});
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native_tanh, "mlp", "native", 32, {500, 300}, "tanh");
@@ -83,6 +123,7 @@ BENCHMARK_CAPTURE(step, mlp_100_100_b20_torch, "mlp", "torch", 20, {100, 100});
 BENCHMARK_CAPTURE(step, mlp_200_200_b10_torch, "mlp", "torch", 10, {200, 200});
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_torch_tanh, "mlp", "torch", 32, {500, 300}, "tanh");
 BENCHMARK_CAPTURE(step, cnn_mnist_b10_torch, "cnn_mnist", "torch", 10);
+BENCHMARK_CAPTURE(variational, cnn_mnist_b10_torch, "cnn_mnist", "torch", 10);
 BENCHMARK_CAPTURE(step, cnn_mnist_b32_torch, "cnn_mnist", "torch", 32);
 BENCHMARK_CAPTURE(per_sample, cnn_mnist_b32_torch, "cnn_mnist", "torch", 32);
 BENCHMARK_CAPTURE(step, cnn_cifar_b32_torch, "cnn_cifar", "torch", 32, {}, "relu", kColour);

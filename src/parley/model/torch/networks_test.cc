@@ -333,14 +333,14 @@ TEST(GaussianWeights, OfAnLstmHaveTheGradientOfTheirDraw) {
   const auto model =
       gaussian("char_lstm", task, -2.0f,
                {{"vocabulary", std::int64_t{7}}, {"embedding", std::int64_t{3}}, {"hidden", std::int64_t{4}}});
-  EXPECT_LT(gradient_error(*model, RandomText(4, task, 7).get(), 1e-2), 5e-3);
+  EXPECT_LT(gradient_error(*model, RandomText(4, task, 7).get(), 1e-2, 7), 5e-3);
 }
 
 TEST(GaussianWeights, OfConvolutionsHaveTheGradientOfTheirOutputs) {
   const Task task{.input_shape = {1, 8, 8}, .outputs = 3};
   const auto model = gaussian("cnn_mnist", task, -2.0f);
   double error = 1.0;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {  // the best of a few: a relu's kink is no derivative
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {  // the best of a few: a relu's kink is no derivative
     error = std::min(error, gradient_error(*model, RandomBatch(2, task, seed).get(), 1e-2, 9973));
   }
   EXPECT_LT(error, 3e-2);
