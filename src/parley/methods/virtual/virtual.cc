@@ -175,8 +175,9 @@ class Virtual final : public Method {
         ++floored;  // improper or nearly so: the clients' deltas contradict what they are deltas of
       }
     }
-    if (layout_->size() > shared)
+    if (layout_->size() > shared) {
       std::ranges::copy(task.sum.take_mean("measured"), target.begin() + static_cast<std::ptrdiff_t>(shared));
+    }
     task.move_theta(target);
     if (options_.snr) {
       std::ranges::transform(task.sum.channel(kSnr), task.state.at(kSnr).begin(),
