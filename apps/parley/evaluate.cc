@@ -56,7 +56,7 @@ void evaluate(const fs::path& folder, const std::vector<std::string>& assignment
   if (line.contains("posterior_accuracy")) {
     fmt::print("networks drawn: test accuracy {}\n", percent(line["posterior_accuracy"].get<double>()));
   }
-  fmt::print("{}", uncertainty_table(summarise({{&run, RunFate::done_before, {line}}})));
+  fmt::print("{}", measured_tables(summarise({{&run, RunFate::done_before, {line}}})));
 }
 
 }  // namespace

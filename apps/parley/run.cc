@@ -100,10 +100,11 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));
   fmt::print(", test loss {:.4f}\n", last.value("test_loss", 0.0));
   const StudyRun run{.label = settings.method.text("name"), .settings = settings, .folder = folder};
-  if (const auto table = uncertainty_table(summarise({{&run, RunFate::fresh, summary.metrics}})); !table.empty()) {
+  if (const auto table = measured_tables(summarise({{&run, RunFate::fresh, summary.metrics}})); !table.empty()) {
     fmt::print("{}\n", table);
   }
-  fmt::print("results in {}: model.safetensors, metrics.jsonl, config.toml, report.html\n", folder.string());
+  fmt::print("results in {}: model.safetensors, metrics.jsonl, config.toml, {}report.html\n", folder.string(),
+             settings.evaluate.flag("clients") ? "clients.json, " : "");
 }
 
 // Runs the study, prints the tables, writes table.txt and report.html beside the run folders.

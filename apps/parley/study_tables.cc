@@ -79,7 +79,7 @@ std::string cost_table(const std::vector<StudyRow>& rows) {
 // What the clients have of it; empty when they were not asked.
 std::string client_table(const std::vector<StudyRow>& rows) {
   const auto has = [](const char* name) { return [name](const StudyRow& row) { return row.last.contains(name); }; };
-  if (std::ranges::none_of(rows, has("mt_loss"))) return "";
+  if (std::ranges::none_of(rows, has("s_loss"))) return "";
   const bool classified = rows.front().classified, tuned = std::ranges::any_of(rows, has("finetune_loss"));
   using Column = std::tuple<const char*, const char*, bool>;  // header, metric, whether the best round counts
   std::vector<Column> columns;
@@ -111,8 +111,6 @@ std::string client_table(const std::vector<StudyRow>& rows) {
   return fmt::format("\n{}", table.text());
 }
 
-}  // namespace
-
 std::string uncertainty_table(const std::vector<StudyRow>& rows) {
   const auto has = [](const char* name) { return [name](const StudyRow& row) { return row.last.contains(name); }; };
   const bool ood = std::ranges::any_of(rows, has("ood_auroc"));
@@ -135,6 +133,12 @@ std::string uncertainty_table(const std::vector<StudyRow>& rows) {
   return fmt::format("\n{}", table.text());
 }
 
+}  // namespace
+
+std::string measured_tables(const std::vector<StudyRow>& rows) {
+  return client_table(rows) + uncertainty_table(rows);
+}
+
 std::string closing_tables(const std::vector<StudyRun>& runs, const std::vector<StudyResult>& results) {
   auto rows = summarise(results);
   std::vector<std::string> methods;
@@ -149,7 +153,7 @@ std::string closing_tables(const std::vector<StudyRun>& runs, const std::vector<
       return a.classified ? a.final_accuracy.mean > b.final_accuracy.mean : a.final_loss.mean < b.final_loss.mean;
     });
   }
-  return grid + study_table(rows) + client_table(rows) + uncertainty_table(rows) + cost_table(rows);
+  return grid + study_table(rows) + measured_tables(rows) + cost_table(rows);
 }
 
 }  // namespace parley::app

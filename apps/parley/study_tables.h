@@ -11,7 +11,8 @@ namespace parley::app {
 // For a sweep over methods the grid, then every row with its costs, best first; then the uncertainty, if measured.
 std::string closing_tables(const std::vector<StudyRun>& runs, const std::vector<StudyResult>& results);
 
-// What the posterior or another data set tells beside accuracy and loss; empty when no run asked for it.
-std::string uncertainty_table(const std::vector<StudyRow>& rows);
+// What the clients' own data, the posterior or another data set tell beside accuracy and loss; empty when no run asked
+// for it.
+std::string measured_tables(const std::vector<StudyRow>& rows);
 
 }  // namespace parley::app
