@@ -1,5 +1,7 @@
 #include "parley/methods/virtual/ivon.h"
 
+#include <algorithm>
+
 #include "parley/gauss/elementary.h"
 #include "parley/gauss/loops.h"
 
@@ -19,7 +21,8 @@ void Ivon::step(std::span<const float> gradients, float lr) {
   gauss::for_each(count, [=](std::size_t i) {
     momentum[i] = beta * momentum[i] + (1.0f - beta) * by_mean[i];
     const float s = 1.0f / (lambda * variance[i]);
-    const float error = mix * (by_rho[i] / variance[i] + xi[i] / lambda - s);
+    // No further than the curvature itself: where it is nearly nothing, one odd example would make e²/s of it anything.
+    const float error = std::clamp(mix * (by_rho[i] / variance[i] + xi[i] / lambda - s), -s, s);
     const float next = s + error + 0.5f * error * error / s;
     mean[i] -= lr * (correction * momentum[i] + (xi[i] * mean[i] - chi[i]) / lambda) / next;
     rho[i] = -0.5f * gauss::log_float(lambda * next);

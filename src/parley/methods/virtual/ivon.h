@@ -14,7 +14,7 @@ namespace parley {
 // ĥ = (∂E[loss]/∂ρ)/σ² is a noisy measurement: that derivative is E[loss″]σ².
 //
 //   g ← β₁g + (1−β₁)ĝ
-//   s ← s + (1−β₂)e + ½(1−β₂)²e²/s,   s = ξ/λ, e = ĥ + ξ_prior/λ − s      (positive whatever ĥ is)
+//   s ← s + (1−β₂)e + ½(1−β₂)²e²/s,   s = ξ/λ, e = ĥ + ξ_prior/λ − s      (positive whatever ĥ is; |(1−β₂)e| ≤ s)
 //   μ ← μ − lr·(g/(1−β₁ᵗ) + (ξ_prior μ − χ_prior)/λ)/s
 class Ivon {
  public:

@@ -5,6 +5,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/methods/test_bed.h"
+#include "parley/methods/virtual/ivon.h"
 #include "parley/model/mlp.h"
 #include "parley/model/variational.h"
 
@@ -164,6 +165,24 @@ Settings by_ivon(double beta = 1.0) {
 }
 
 // The natural gradient has the same fixed point.
+TEST(Virtual, OneOddExampleDoesNotRunAwayWithIvonsPrecision) {
+  const auto registry = native_models();
+  const auto& linear = registry.at("linear");
+  const auto model = make_variational(linear.make.at("native")(Options("model", linear.about.options),
+                                                               {.input_shape = {1}, .outputs = 1, .loss = Loss::mse}),
+                                      false);
+  std::ranges::fill(model->rhos(), 0.0f);
+  const std::vector<float> input{0.0f}, target{0.0f};
+  model->backward({.size = 1, .inputs = input, .labels = {}, .targets = target});  // σ² as of here
+  const std::size_t count = model->gaussians();
+  const Flat prior_precision(count, 1e-6f), prior_shift(count, 0.0f);
+  Ivon ivon(*model, {prior_precision, prior_shift}, 1e6, {.gradient = 0.9f, .curvature = 0.999f});
+  Flat gradients(2 * count, 0.0f);
+  std::fill(gradients.begin() + static_cast<std::ptrdiff_t>(count), gradients.end(), 1e3f);  // ξ/λ is 1e-6
+  ivon.step(gradients, 0.001f);
+  for (const float rho : model->rhos()) EXPECT_NEAR(rho, -0.5 * std::log(2.5), 1e-4);
+}
+
 TEST(Virtual, IvonReachesTheExactPosterior) {
   for (const double beta : {1.0, 0.3}) {
     TestBed bed = federation(by_ivon(beta));
