@@ -145,9 +145,15 @@ std::vector<Case> contradiction_cases() {
       {"ClassPartitionOfNumbers", csv, {"partition.kind=shards"}, {"partition.kind", "needs class labels"}, regression},
       {"ByUserWithoutUsers", "", {"partition.kind=by_user"}, {"partition.kind", "by_user", "user_column"}},
       {"ShapeThatDoesNotFit", "", {"data.shape=[1, 2, 2]"}, {"data.shape", "6"}},
+      {"LearnsFromNothing", "", {"method.name=rnn_aggregator"}, {"server.examples = 0", "rnn_aggregator", "200"}},
+      {"AllForTheServer", "", {"server.examples=120"}, {"server.examples = 120", "120 examples", "fewer"}},
       {"FilePartitionWithoutAFile", "", {"partition.kind=file"}, {"partition.path", "JSON"}},
   };
 #ifdef PARLEY_TORCH
+  cases.push_back({"MatchedRecurrentLayers",
+                   "",
+                   {"model.name=bilstm", "method.name=fedma"},
+                   {"model.name", "fedma", "recurrent", "lenet"}});
   cases.push_back({"CnnOnFlatFeatures", "", {"model.name=cnn_mnist"}, {"model.name", "cnn_mnist", "mlp"}});
   cases.push_back({"CnnWithoutLibTorch",
                    "",
