@@ -56,6 +56,9 @@ void evaluate(const fs::path& folder, const std::vector<std::string>& assignment
   if (line.contains("posterior_accuracy")) {
     fmt::print("networks drawn: test accuracy {}\n", percent(line["posterior_accuracy"].get<double>()));
   }
+  if (line.contains("bn_kl")) {
+    fmt::print("batch-norm statistics: KL {:.4f} to the reference\n", line["bn_kl"].get<double>());
+  }
   fmt::print("{}", measured_tables(summarise({{&run, RunFate::done_before, {line}}})));
 }
 
