@@ -28,13 +28,13 @@ std::string study_table(std::vector<StudyRow> rows) {
   for (const auto& row : rows) {
     std::vector<std::string> cells{row.label};
     if (classified) {
-      cells.push_back(spread_text(row.final_accuracy, row.seeds, 100.0, "{:.2f}"));
-      cells.push_back(spread_text(row.best_accuracy, row.seeds, 100.0, "{:.2f}"));
+      cells.push_back(spread_text(row.last.at("test_accuracy"), row.seeds, 100.0, "{:.2f}"));
+      cells.push_back(spread_text(row.best.at("test_accuracy"), row.seeds, 100.0, "{:.2f}"));
     }
-    cells.push_back(spread_text(row.final_loss, row.seeds, 1.0, "{:.4f}"));
+    cells.push_back(spread_text(row.last.at("test_loss"), row.seeds, 1.0, "{:.4f}"));
     cells.push_back(bytes_text(total_of(row, "bytes_up")));
     cells.push_back(bytes_text(total_of(row, "bytes_down")));
-    cells.push_back(duration_text(row.seconds.mean));
+    cells.push_back(duration_text(total_of(row, "seconds")));
     table.add(cells);
   }
   return table.text();
@@ -55,8 +55,8 @@ std::string sweep_table(const std::vector<StudyRow>& rows, const std::vector<std
       const auto row =
           std::ranges::find_if(rows, [&](const StudyRow& one) { return one.point == point && one.method == method; });
       cells.push_back(row == rows.end() ? "failed"
-                      : row->classified ? spread_text(row->final_accuracy, row->seeds, 100.0, "{:.2f}")
-                                        : spread_text(row->final_loss, row->seeds, 1.0, "{:.4f}"));
+                      : row->classified ? spread_text(row->last.at("test_accuracy"), row->seeds, 100.0, "{:.2f}")
+                                        : spread_text(row->last.at("test_loss"), row->seeds, 1.0, "{:.4f}"));
     }
     table.add(cells);
   }
@@ -150,7 +150,9 @@ std::string closing_tables(const std::vector<StudyRun>& runs, const std::vector<
   if (sweep && methods.size() > 1 && !rows.empty()) grid = sweep_table(rows, methods) + "\n";
   if (sweep) {
     std::ranges::stable_sort(rows, [](const StudyRow& a, const StudyRow& b) {
-      return a.classified ? a.final_accuracy.mean > b.final_accuracy.mean : a.final_loss.mean < b.final_loss.mean;
+      const char* const name = a.classified ? "test_accuracy" : "test_loss";
+      const double left = a.last.at(name).mean, right = b.last.at(name).mean;
+      return a.classified ? left > right : left < right;
     });
   }
   return grid + study_table(rows) + measured_tables(rows) + cost_table(rows);

@@ -1,5 +1,7 @@
 #include "parley/engine/client_results.h"
 
+#include "parley/engine/scores.h"
+
 namespace parley {
 namespace {
 
@@ -43,12 +45,8 @@ void add_pooled(std::map<std::string, double>& metrics, const std::string& prefi
     auroc_examples += examples;
   }
   if (!all) return;
-  metrics[prefix + "_loss"] = all->loss();
+  for (const auto& [name, value] : scores(prefix, *all)) metrics[name] = value;
   if (auroc_examples > 0.0) metrics[prefix + "_ood_auroc"] = auroc / auroc_examples;
-  if (!all->classified()) return;
-  metrics[prefix + "_accuracy"] = all->accuracy();
-  metrics[prefix + "_ece"] = all->ece();
-  metrics[prefix + "_brier"] = all->brier();
 }
 
 void add_to_row(Json& row, const std::string& prefix, const ClientResults& results, std::size_t client) {

@@ -388,7 +388,7 @@ TEST(Study, ComparesMethodsOverSeedsAndSkipsWhatIsDone) {
   const auto rows = summarise(results);
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].seeds, 2u);
-  EXPECT_GT(rows[0].final_accuracy.deviation, 0.0);
+  EXPECT_GT(rows[0].last.at("test_accuracy").deviation, 0.0);
   fates.clear();
   run_study(runs, catalogue(), {.threads = 2}, hooks);
   EXPECT_EQ(fates, std::vector<RunFate>(6, RunFate::done_before));

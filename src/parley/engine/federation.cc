@@ -16,13 +16,18 @@
 namespace parley {
 namespace {
 
-// Adds what the model predicts for all rows of the view.
+// Adds what the model, as network number `network`, predicts for the rows [begin, end) of the view.
+void add_rows(Model& model, const View& view, std::size_t begin, std::size_t end, std::size_t network,
+              EvaluationBuffer& buffer, MeanPrediction& mean) {
+  buffer.outputs.resize((end - begin) * mean.width());
+  model.predict(buffer.batch.gather_range(view, begin, end), buffer.outputs);
+  mean.add(network, begin, buffer.outputs);
+}
+
+// Likewise for all its rows.
 void add_view(Model& model, const View& view, std::size_t network, EvaluationBuffer& buffer, MeanPrediction& mean) {
   for (std::size_t begin = 0; begin < view.size(); begin += kEvaluationChunk) {
-    const std::size_t end = std::min(begin + kEvaluationChunk, view.size());
-    buffer.outputs.resize((end - begin) * mean.width());
-    model.predict(buffer.batch.gather_range(view, begin, end), buffer.outputs);
-    mean.add(network, begin, buffer.outputs);
+    add_rows(model, view, begin, std::min(begin + kEvaluationChunk, view.size()), network, buffer, mean);
   }
 }
 
@@ -64,8 +69,7 @@ Federation::Federation(const Experiment& experiment, ClientStore& store, std::si
       store_(store),
       local_(experiment.settings.client),
       seed_(static_cast<std::uint64_t>(experiment.settings.run.integer("seed"))),
-      own_(experiment.clients()),
-      pending_(experiment.clients()) {
+      own_(experiment.clients()) {
   state_.add("theta", experiment.layout, true, experiment.initial);
   experiment.method->start(state_);
   for (const auto& slot : experiment.server_step->slots()) {
@@ -93,23 +97,20 @@ ClientTask Federation::task_for(Worker& worker, Model& model, std::size_t round,
 }
 
 Federation::Turn Federation::train_client(Worker& worker, std::size_t round, std::size_t cohort, std::size_t client,
-                                          const Schema& schema, Update& update) {
+                                          const Schema& schema, Update& update) const {
   ClientTask task = task_for(worker, worker.trained(), round, client);
   task.cohort = cohort;
   update.client = client;
   update.weight = experiment_.weight_of(task.data);
   experiment_.method->client(task, update);
-  pending_[client] = own_result(worker, task);
+  std::optional<ClientResult> own = own_result(worker, task);
   for (std::size_t i = 0; i < experiment_.stages.size(); ++i) {
     experiment_.stages[i]->forward(schema, task.broadcast, update, task.stream(fmt::format("stage {}", i)));
   }
-  return account(update, task.data.size());
-}
-
-Federation::Turn Federation::account(const Update& update, std::size_t examples) const {
-  return {.seconds = experiment_.pace->turn_seconds(update.client, state_.broadcast_bytes(), update.training.steps,
+  return {.seconds = experiment_.pace->turn_seconds(client, state_.broadcast_bytes(), update.training.steps,
                                                     update.wire_bytes()),
-          .epochs = static_cast<double>(update.training.examples) / static_cast<double>(examples)};
+          .epochs = static_cast<double>(update.training.examples) / static_cast<double>(task.data.size()),
+          .own = std::move(own)};
 }
 
 void Federation::require_enough(const CohortResult& result, const RoundReport& report, std::size_t cohort) const {
@@ -138,8 +139,8 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
         const std::size_t client = cohort[position];
         if (!accepted) {
           store_.discard(client);
-        } else if (pending_[client]) {
-          own_[client] = std::move(pending_[client]);
+        } else if (turns[position].own) {
+          own_[client] = std::move(turns[position].own);
         }
         if (done) done(position + 1, cohort.size());
       });
@@ -280,10 +281,7 @@ MeanPrediction Federation::nothing_predicted(const Dataset& data) const {
 void Federation::add_network(std::span<const float> theta, const View& view, std::size_t network,
                              MeanPrediction& mean) {
   for_each_chunk(theta, view.size(), [&](Worker& worker, std::size_t begin, std::size_t end) {
-    auto& [batch, outputs] = worker.evaluation;
-    outputs.resize((end - begin) * mean.width());
-    worker.model->predict(batch.gather_range(view, begin, end), outputs);
-    mean.add(network, begin, outputs);
+    add_rows(*worker.model, view, begin, end, network, worker.evaluation, mean);
   });
 }
 

@@ -50,10 +50,11 @@ class Federation final : public Engine {
  private:
   struct Worker;
 
-  // What one client's turn cost, for the round's account.
+  // What one client's turn cost, for the round's account, and what came of it.
   struct Turn {
     double seconds = 0.0;  // simulated
     double epochs = 0.0;
+    std::optional<ClientResult> own = {};  // of the client's own model, when that is asked for
   };
 
   using Visit = std::function<void(Worker& worker, std::size_t begin, std::size_t end)>;
@@ -65,14 +66,13 @@ class Federation final : public Engine {
   void add_network(std::span<const float> theta, const View& view, std::size_t network, MeanPrediction& mean);
   ClientTask task_for(Worker& worker, Model& model, std::size_t round, std::size_t client) const;
   Turn train_client(Worker& worker, std::size_t round, std::size_t cohort, std::size_t client, const Schema& schema,
-                    Update& update);
+                    Update& update) const;
   // The client's own model, just trained, on its own test data; nothing when that is not asked for or it has none.
   std::optional<ClientResult> own_result(Worker& worker, const ClientTask& task) const;
   // What the networks that `load` puts into task.model predict together.
   ClientResult test_client(Worker& worker, const ClientTask& task, std::size_t networks,
                            const std::function<void(std::size_t network)>& load) const;
   ClientSurvey survey(std::size_t round, bool last);
-  Turn account(const Update& update, std::size_t examples) const;
   void require_enough(const CohortResult& result, const RoundReport& report, std::size_t cohort) const;
 
   const Experiment& experiment_;
@@ -81,7 +81,7 @@ class Federation final : public Engine {
   std::uint64_t seed_;
   State state_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  ClientResults own_, pending_;  // of accepted training, and of this round's
+  ClientResults own_;  // of each client's last accepted training
   Json client_table_;
 };
 

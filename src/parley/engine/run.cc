@@ -7,6 +7,7 @@
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
 #include "parley/engine/federation.h"
+#include "parley/engine/scores.h"
 #include "parley/tensor/safetensors.h"
 
 namespace parley {
@@ -72,11 +73,8 @@ Json metrics_of(const RoundReport& report) {
 
 void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, std::size_t round, bool last) {
   const Evaluation evaluation = engine.evaluate(*experiment.federated.data.test);
-  line["test_loss"] = evaluation.loss();
+  for (const auto& [name, value] : scores("test", evaluation)) line[name] = value;
   if (evaluation.classified()) {
-    line["test_accuracy"] = evaluation.accuracy();
-    line["test_ece"] = evaluation.ece();
-    line["test_brier"] = evaluation.brier();
     line["class_total"] = evaluation.class_total;
     line["class_correct"] = evaluation.class_correct;
   }

@@ -205,15 +205,12 @@ std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
     }
   }
   for (auto& row : labels) {
-    std::vector<double> final_accuracy, best_accuracy, loss, seconds;
     std::map<std::string, std::vector<double>> numbers, greatest;
     for (const auto& result : results) {
       if (result.run->label != row.label || result.metrics.empty()) continue;
       ++row.seeds;
-      double total_seconds = 0.0;
       std::map<std::string, double> best;
       for (const auto& line : result.metrics) {
-        total_seconds += line.value("seconds", 0.0);
         for (const auto& [name, value] : line.items()) {
           if (!value.is_number()) continue;
           row.total[name] += value.get<double>();
@@ -227,17 +224,9 @@ std::vector<StudyRow> summarise(const std::vector<StudyResult>& results) {
         if (value.is_number()) numbers[name].push_back(value.get<double>());
       }
       row.classified = last.contains("test_accuracy");
-      final_accuracy.push_back(last.value("test_accuracy", 0.0));
-      best_accuracy.push_back(best["test_accuracy"]);
-      loss.push_back(last.value("test_loss", 0.0));
-      seconds.push_back(total_seconds);
     }
     if (row.seeds == 0) continue;
     for (auto& [name, sum] : row.total) sum /= static_cast<double>(row.seeds);
-    row.final_accuracy = spread(final_accuracy);
-    row.best_accuracy = spread(best_accuracy);
-    row.final_loss = spread(loss);
-    row.seconds = spread(seconds);
     for (const auto& [name, values] : numbers) row.last[name] = spread(values);
     for (const auto& [name, values] : greatest) row.best[name] = spread(values);
     rows.push_back(row);

@@ -54,8 +54,6 @@ struct StudyRow {
   std::string label, method, point;
   std::size_t seeds = 0;
   bool classified = false;
-  Spread final_accuracy, best_accuracy, final_loss;
-  Spread seconds;                       // of training, without evaluation
   std::map<std::string, double> total;  // of every number of the metrics, over the rounds of a run, on average
   std::map<std::string, Spread> last;   // every number of the last round's metrics, by its name there
   std::map<std::string, Spread> best;   // likewise, the greatest over the rounds

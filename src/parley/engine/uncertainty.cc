@@ -1,5 +1,7 @@
 #include "parley/engine/uncertainty.h"
 
+#include "parley/engine/scores.h"
+
 namespace parley {
 namespace {
 
@@ -7,14 +9,6 @@ PosteriorDraw posterior_draw(const Experiment& experiment) {
   return {.examples = static_cast<double>(experiment.federated.partition.examples()),
           .scale = experiment.settings.evaluate.real("posterior_scale"),
           .prior_precision = experiment.settings.evaluate.real("prior_precision")};
-}
-
-void add_evaluation(std::map<std::string, double>& metrics, const Evaluation& evaluation) {
-  metrics["posterior_loss"] = evaluation.loss();
-  if (!evaluation.classified()) return;
-  metrics["posterior_accuracy"] = evaluation.accuracy();
-  metrics["posterior_ece"] = evaluation.ece();
-  metrics["posterior_brier"] = evaluation.brier();
 }
 
 }  // namespace
@@ -33,7 +27,9 @@ std::map<std::string, double> measure_uncertainty(const Experiment& experiment, 
   std::vector<const Dataset*> sets{&test};
   if (ood != nullptr) sets.push_back(ood);
   const auto means = federation.predict(sets, round, samples, how);
-  add_evaluation(metrics, evaluate(means[0], WholeView(test).view()));
+  for (const auto& [name, value] : scores("posterior", evaluate(means[0], WholeView(test).view()))) {
+    metrics[name] = value;
+  }
   if (ood != nullptr) metrics["posterior_ood_auroc"] = auroc(doubts(means[1]), doubts(means[0]));
   return metrics;
 }

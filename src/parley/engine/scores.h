@@ -1,0 +1,23 @@
+// The numbers of an evaluation under their names in the metrics.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parley/model/evaluation.h"
+
+namespace parley {
+
+// "prefix_loss" and, for classes, "prefix_accuracy", "prefix_ece" and "prefix_brier".
+inline std::vector<std::pair<std::string, double>> scores(const std::string& prefix, const Evaluation& evaluation) {
+  std::vector<std::pair<std::string, double>> named{{prefix + "_loss", evaluation.loss()}};
+  if (evaluation.classified()) {
+    named.insert(named.end(), {{prefix + "_accuracy", evaluation.accuracy()},
+                               {prefix + "_ece", evaluation.ece()},
+                               {prefix + "_brier", evaluation.brier()}});
+  }
+  return named;
+}
+
+}  // namespace parley
