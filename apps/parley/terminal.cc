@@ -133,10 +133,11 @@ void ProgressBar::draw(std::size_t finished, std::size_t cohort) {
 
 void ProgressBar::round_done(const Json& metrics) {
   last_ = headline(metrics);
-  if (metrics.contains("refused")) {
+  for (const auto& [key, said] : {std::pair("notes", "note: "), std::pair("refused", "refused ")}) {
+    if (!metrics.contains(key)) continue;
     clear();
-    for (const auto& refusal : metrics["refused"]) {
-      fmt::print("  round {}: refused {}\n", metrics["round"].get<std::size_t>(), refusal.get<std::string>());
+    for (const auto& text : metrics[key]) {
+      fmt::print("  round {}: {}{}\n", metrics["round"].get<std::size_t>(), said, text.get<std::string>());
     }
   }
   if (is_terminal()) {

@@ -1,6 +1,7 @@
 #include "parley/base/files.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -110,6 +111,24 @@ std::string read_file(const fs::path& path) {
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.gcount() != static_cast<std::streamsize>(text.size())) fail("{}: could not be read to its end", path.string());
   return text;
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  const Descriptor file(path, O_RDONLY);
+  struct stat info {};
+  if (!file.ok() || ::fstat(file.get(), &info) != 0)
+    fail("{}: cannot be read: {}", path.string(), std::strerror(errno));
+  if (S_ISDIR(info.st_mode)) fail("{}: is a folder; expected a file", path.string());
+  if (info.st_size == 0) return;  // which cannot be mapped
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) fail("{}: cannot be read: {}", path.string(), std::strerror(errno));
+  data_ = static_cast<const char*>(data);
+  size_ = size;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
 }
 
 void require_writable(const fs::path& folder) {

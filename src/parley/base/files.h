@@ -44,6 +44,22 @@ class LimitedFiles : public Files {
 
 // The whole file. Throws InputError, naming the file and the reason.
 std::string read_file(const std::filesystem::path& path);
+// A file's bytes where the operating system keeps them: nothing is copied, and what is not touched is not read. The
+// file may be replaced (Files::replace renames a new one into its place) but must not be cut short meanwhile.
+class MappedFile {
+ public:
+  // Throws InputError, naming the file and the reason.
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::string_view bytes() const { return {data_, size_}; }
+
+ private:
+  const char* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
 // Creates the folder and its parents and checks that it can be written to. Throws InputError.
 void make_folder(const std::filesystem::path& path);
 // Whether make_folder will succeed, as far as can be seen without making anything. Throws InputError.

@@ -45,5 +45,22 @@ TEST(Files, MissingFilesAndFoldersAreInputErrors) {
   EXPECT_THROW(make_folder(folder / "file" / "below"), InputError);
 }
 
+TEST(MappedFile, HoldsTheFileItOpenedWhileAnotherTakesItsPlace) {
+  const TempFolder folder;
+  real_files().replace(folder / "f", "first");
+  const MappedFile mapped(folder / "f");
+  real_files().replace(folder / "f", "second");
+  EXPECT_EQ(mapped.bytes(), "first");
+  EXPECT_EQ(MappedFile(folder / "f").bytes(), "second");
+}
+
+TEST(MappedFile, EmptyMissingAndFolders) {
+  const TempFolder folder;
+  real_files().replace(folder / "f", "");
+  EXPECT_EQ(MappedFile(folder / "f").bytes(), "");
+  EXPECT_THROW(MappedFile(folder / "nothing"), InputError);
+  EXPECT_THROW(MappedFile(folder / "."), InputError);
+}
+
 }  // namespace
 }  // namespace parley

@@ -258,6 +258,25 @@ TEST(Engine, ResumeRefusesOtherSettingsAndChangesNothing) {
       std::string::npos);
 }
 
+TEST(Engine, AClientWhoseRecordIsMissingStartsAfreshWithANote) {
+  for (const char* keep : {"memory", "disk"}) {
+    const TempFolder temp;
+    const std::vector<std::string> virtual_run{"method.name=virtual", "model.dropout=0", "server.participation=1",
+                                               std::string("store.clients=") + keep};
+    auto shorter = virtual_run;
+    shorter.push_back("run.rounds=3");
+    const auto before = run_experiment(experiment(shorter), temp / "run", {});
+    EXPECT_EQ(before.metrics.back().at("private_started"), 0.0);
+    ASSERT_EQ(std::filesystem::remove(temp / "run" / "checkpoint" / "clients" / "1.3.safetensors"), true);
+    const auto after = run_experiment(experiment(virtual_run), temp / "run", {.resume = true});
+    ASSERT_EQ(after.metrics.size(), 4u);
+    EXPECT_FALSE(after.metrics[2].contains("notes"));
+    EXPECT_EQ(after.metrics[3].at("notes"),
+              Json({"client 1: what it remembered is missing from the checkpoint; it starts afresh"}));
+    EXPECT_EQ(after.metrics[3].at("private_started"), 1.0);
+  }
+}
+
 TEST(Engine, ACorruptedCheckpointIsRefusedAndNothingChanges) {
   const TempFolder temp;
   const Experiment one = experiment();

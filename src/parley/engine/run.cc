@@ -1,8 +1,10 @@
 #include "parley/engine/run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
@@ -119,6 +121,19 @@ void check_resumable(const std::filesystem::path& path, const Settings& settings
   }
 }
 
+// Whoever the checkpoint says has a record that is not there: to a method it is a client that never took part.
+std::vector<std::string> missing_records(const Json& remembering, const ClientStore& store) {
+  const auto found = store.clients();
+  std::vector<std::string> notes;
+  for (const auto& client : remembering) {
+    const auto number = client.get<std::size_t>();
+    if (std::ranges::binary_search(found, number)) continue;
+    notes.push_back(
+        fmt::format("client {}: what it remembered is missing from the checkpoint; it starts afresh", number));
+  }
+  return notes;
+}
+
 class Runner {
  public:
   Runner(const Experiment& experiment, RunFolder& folder, const RunControls& controls, const Json& info)
@@ -135,12 +150,13 @@ class Runner {
 
   RunSummary run() {
     RunSummary summary;
-    Json progress;
+    Json progress, remembering;
     if (controls_.resume) {
       if (const auto resumed = folder_.resume(engine_->state())) {
         summary.resumed_from = resumed->round;
         earlier_seconds_ = resumed->progress.value("seconds", 0.0);
         progress = resumed->progress.value("engine", Json());
+        remembering = resumed->progress.value("remembering", Json::array());
       }
       // config.toml would name a run that is shorter than its model.
       if (summary.resumed_from > rounds_) {
@@ -153,6 +169,7 @@ class Runner {
     // Only now, when the checkpoint has proved sound, is anything in the folder changed.
     folder_.begin(experiment_.settings.to_toml(), info_, summary.resumed_from);
     store_.open_at(summary.resumed_from);
+    notes_ = missing_records(remembering, store_);
     if (summary.resumed_from > 0) engine_->restore(progress);
     for (std::size_t round = summary.resumed_from + 1; round <= rounds_; ++round) {
       if (one_round(round)) break;
@@ -175,6 +192,7 @@ class Runner {
     });
     Json line = metrics_of(report);
     line["seconds"] = watch.seconds();
+    if (!notes_.empty()) line["notes"] = std::exchange(notes_, {});
     store_.commit(round);  // before clients are asked: what they keep to themselves is a part of their model
     const auto every = static_cast<std::size_t>(experiment_.settings.evaluate.integer("every"));
     const bool last = round == rounds_ || report.finished;
@@ -186,7 +204,9 @@ class Runner {
     }
     folder_.append_metrics(line);
     if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || last)) {
-      folder_.write_checkpoint(round, engine_->state(), {{"seconds", seconds()}, {"engine", engine_->progress()}});
+      folder_.write_checkpoint(
+          round, engine_->state(),
+          {{"seconds", seconds()}, {"engine", engine_->progress()}, {"remembering", store_.clients()}});
       store_.sweep();
     }
     if (controls_.progress) controls_.progress->round_done(line);
@@ -202,6 +222,7 @@ class Runner {
   std::unique_ptr<Engine> engine_;
   Stopwatch watch_;
   double earlier_seconds_ = 0.0;
+  std::vector<std::string> notes_;  // to be told with the next round
 };
 
 }  // namespace
@@ -246,7 +267,7 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
   ClientStore store(ClientStore::Keep::memory, run.client_folder(), real_files());
   Federation federation(experiment, store, threads);
   if (const auto checkpoint = run.resume(federation.state())) {  // what clients keep to themselves, where it was kept
-    store.open_at(checkpoint->round);
+    store.read_at(checkpoint->round);
     federation.restore(checkpoint->progress.value("engine", Json()));
   }
   federation.state().restore(read_safetensors(model), model.string());

@@ -59,6 +59,16 @@ void ClientStore::write(std::size_t client, const std::string& version, const Cl
 }
 
 void ClientStore::open_at(std::size_t round) {
+  if (!folder_.empty()) {
+    for (const auto& file : fs::directory_iterator(folder_)) {
+      const auto name = parse_name(file.path());
+      if (name && (!name->round || *name->round > round)) fs::remove(file.path());
+    }
+  }
+  read_at(round);
+}
+
+void ClientStore::read_at(std::size_t round) {
   records_.clear();
   versions_.clear();
   staged_.clear();
@@ -66,11 +76,7 @@ void ClientStore::open_at(std::size_t round) {
   std::map<std::size_t, std::size_t> newest;
   for (const auto& file : fs::directory_iterator(folder_)) {
     const auto name = parse_name(file.path());
-    if (!name) continue;
-    if (!name->round || *name->round > round) {
-      fs::remove(file.path());
-      continue;
-    }
+    if (!name || !name->round || *name->round > round) continue;
     auto& best = newest[name->client];
     best = std::max(best, *name->round);
   }
@@ -78,6 +84,12 @@ void ClientStore::open_at(std::size_t round) {
     versions_[client] = std::to_string(version);
     if (keep_ == Keep::memory) records_[client] = read_record(path(client, versions_[client]));
   }
+}
+
+std::vector<std::size_t> ClientStore::clients() const {
+  std::vector<std::size_t> found;
+  for (const auto& [client, version] : versions_) found.push_back(client);
+  return found;
 }
 
 std::optional<ClientRecord> ClientStore::load(std::size_t client) const {

@@ -38,7 +38,11 @@ class ClientStore {
 
   // Forgets everything newer than `round` and reads what is there. Throws InputError on a damaged record.
   void open_at(std::size_t round);
+  // The same for who only reads: what is newer is left out, and no file is touched.
+  void read_at(std::size_t round);
 
+  // Who has a committed record, in order.
+  std::vector<std::size_t> clients() const;
   // The committed record, or nothing for a client never seen.
   std::optional<ClientRecord> load(std::size_t client) const;
   void stage(std::size_t client, ClientRecord record);

@@ -86,6 +86,26 @@ TEST_P(ClientStores, ReopensAtTheCheckpointsRound) {
   EXPECT_FALSE(store.load(3));
 }
 
+// As when a finished run is evaluated while another process makes it longer.
+TEST_P(ClientStores, WhoOnlyReadsTouchesNoFile) {
+  {
+    auto& store = open(0);
+    store.stage(1, record(1));
+    store.commit(1);
+    store.stage(1, record(2));
+    store.stage(3, record(30));
+    store.commit(2);
+    store.stage(1, record(99));
+  }
+  ClientStore reader(GetParam(), folder_ / "clients", real_files());
+  reader.read_at(1);
+  EXPECT_EQ(reader.load(1), record(1));
+  EXPECT_FALSE(reader.load(3));
+  EXPECT_EQ(reader.clients(), std::vector<std::size_t>{1});
+  EXPECT_EQ(open(2).load(1), record(2));
+  EXPECT_EQ(store_->clients(), (std::vector<std::size_t>{1, 3}));
+}
+
 TEST_P(ClientStores, ADamagedRecordIsRefused) {
   {
     auto& store = open(0);

@@ -96,7 +96,7 @@ TensorFile parse_safetensors(std::string_view bytes, const std::string& name) {
 }
 
 TensorFile read_safetensors(const std::filesystem::path& path) {
-  return parse_safetensors(read_file(path), path.string());
+  return parse_safetensors(MappedFile(path).bytes(), path.string());
 }
 
 std::vector<TensorView> views_of(const Layout& layout, std::span<const float> flat, const std::string& prefix) {

@@ -351,7 +351,7 @@ TEST(Virtual, RefusesSettingsItCannotHonour) {
   EXPECT_EQ(refusal([&] {
               TestBed("virtual", one, {{"method.private", true}});
             }),
-            "method.private = true: this model has no form with a private part; set false, or use a dense one (mlp)");
+            "method.private = true: this model has no form with a private part; set false, or use mlp, logistic or linear");
 }
 
 }  // namespace
