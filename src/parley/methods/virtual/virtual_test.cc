@@ -348,10 +348,11 @@ TEST(Virtual, RefusesSettingsItCannotHonour) {
   EXPECT_EQ(made(with(ivon, "client.clip_norm", 1.0)),
             "client.clip_norm = 1: method.local = \"ivon\" does not clip; set 0");
   const TestBed::Quadratics one{.h = {{1}}, .m = {{0}}};
-  EXPECT_EQ(refusal([&] {
-              TestBed("virtual", one, {{"method.private", true}});
-            }),
-            "method.private = true: this model has no form with a private part; set false, or use mlp, logistic or linear");
+  EXPECT_EQ(
+      refusal([&] {
+        TestBed("virtual", one, {{"method.private", true}});
+      }),
+      "method.private = true: this model has no form with a private part; set false, or use mlp, logistic or linear");
 }
 
 }  // namespace
