@@ -323,5 +323,20 @@ TEST_F(CommandLine, BenchMeasuresOneThreadAndMore) {
   EXPECT_EQ(snapshot(temp_.path()).size(), 1u) << "bench leaves nothing behind";
 }
 
+// Settings are read before anything else, so that the first complaint of a sound file is about the folder.
+TEST_F(CommandLine, EveryExperimentFileIsSound) {
+  std::size_t files = 0;
+  for (const auto& file : fs::recursive_directory_iterator(PARLEY_EXPERIMENTS)) {
+    if (file.path().extension() != ".toml") continue;
+    ++files;
+    const Outcome outcome = parley(temp_.path(), {"run", file.path().string(), "--out", "e.toml/x"});
+#ifndef PARLEY_TORCH
+    if (contains(outcome.err, "model.name")) continue;  // one of LibTorch's
+#endif
+    EXPECT_TRUE(contains(outcome.err, "the folder cannot be made")) << outcome.err;
+  }
+  EXPECT_GT(files, 20u);
+}
+
 }  // namespace
 }  // namespace parley::tests

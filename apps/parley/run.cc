@@ -94,7 +94,13 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   bar.clear();
   write_report(folder);
   const Json& last = summary.metrics.back();
-  if (summary.resumed_from == summary.metrics.size()) fmt::print("nothing was left to do; raise run.rounds to go on\n");
+  const auto wanted = static_cast<std::size_t>(settings.run.integer("rounds"));
+  if (summary.metrics.size() < wanted) {
+    fmt::print("{} stopped {} rounds early: it has nothing more to gain\n", settings.method.text("name"),
+               wanted - summary.metrics.size());
+  } else if (summary.resumed_from == wanted) {
+    fmt::print("nothing was left to do; raise run.rounds to go on\n");
+  }
   fmt::print("done: {} round{} in {}", summary.metrics.size(), summary.metrics.size() == 1 ? "" : "s",
              duration_text(summary.seconds));
   if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));

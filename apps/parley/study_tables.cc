@@ -92,6 +92,7 @@ std::string client_table(const std::vector<StudyRow>& rows) {
   }
   columns.insert(columns.end(), {{"S loss", "s_loss", false}, {"MT loss", "mt_loss", false}});
   if (tuned && classified) columns.push_back({"fine-tuned %", "finetune_accuracy", false});
+  if (tuned && !classified) columns.push_back({"fine-tuned loss", "finetune_loss", false});
   if (tuned) columns.push_back({"worse for %", "finetune_worse", false});
   std::vector<std::string> header{"clients' own data"};
   for (const auto& column : columns) header.push_back(std::get<0>(column));

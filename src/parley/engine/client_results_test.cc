@@ -102,6 +102,21 @@ TEST(ClientResults, BeforeItsFirstTrainingAClientHasTheSharedModel) {
   EXPECT_EQ(differ, 3u);  // a quarter of the twelve took part
 }
 
+// Its last step leaves the numbers: training saw nothing of it, and testing it must not end the run.
+TEST(ClientResults, AClientThatDivergedAtItsLastStepIsRefusedAndTheRoundGoesOn) {
+  Experiment one = experiment_of(
+      kSmall, {"run.rounds=1", "server.participation=1", "client.batch=0", "model.hidden=[]", "client.lr=100"});
+  auto data = std::make_shared<Dataset>(*one.federated.data.train);
+  auto& values = std::get<std::vector<float>>(data->values);
+  for (const auto row : one.federated.partition.clients[1]) values[row * data->features()] = 3e38f;
+  one.federated.data.train = data;
+  const TempFolder temp;
+  const auto summary = run_experiment(one, temp / "run", {.threads = 2});
+  ASSERT_EQ(summary.metrics.back().at("refused").size(), 1u);
+  EXPECT_TRUE(summary.metrics.back()["refused"][0].get<std::string>().starts_with("client 1: "))
+      << summary.metrics.back();
+}
+
 TEST(ClientResults, AreTheSameForAnyThreadsAndAfterAResume) {
   const TempFolder temp;
   run_experiment(experiment_of(kSmall, {}), temp / "one", {.threads = 1});
@@ -142,6 +157,41 @@ TEST(ClientResults, FinetuningWithoutClientsIsRefusedWithARemedy) {
 
 TEST(ClientResults, PeersAreRefused) {
   expect_refusal([] { experiment_of(kSmall, {"method.name=mm"}); }, {"evaluate.clients", "mm", "set false"});
+}
+
+TEST(ClientResults, WhoTrainsNoModelHasNoneOfItsOwn) {
+  for (const char* method : {"fne", "openes", "fedsgd"}) {
+    const TempFolder temp;
+    const auto summary =
+        run_experiment(experiment_of(kSmall, {std::string("method.name=") + method}), temp / "run", {});
+    EXPECT_TRUE(last_line(summary).contains("s_accuracy")) << method;
+    EXPECT_FALSE(last_line(summary).contains("mt_accuracy")) << method;
+  }
+}
+
+TEST(ClientResults, WithoutFederationAClientThatNeverTrainedHasTheInitialModel) {
+  const TempFolder temp;
+  const auto one = experiment_of(kSmall, {"method.name=local", "run.rounds=1", "server.participation=0.25"});
+  run_experiment(one, temp / "run", {});
+  std::size_t differ = 0;
+  for (const auto& row : Json::parse(read_file(temp / "run" / "clients.json")))
+    differ += row.at("s_loss") != row.at("mt_loss");
+  EXPECT_EQ(differ, Json::parse(read_file(temp / "run" / "clients.json")).size());
+}
+
+TEST(ClientResults, WhatClientsKeptIsMissedWhereNoCheckpointsWereWritten) {
+  const TempFolder temp;
+  const std::vector<std::string> ditto{"method.name=ditto", "run.checkpoint_every=0"},
+      fedavg{"method.name=fedavg", "run.checkpoint_every=0"};
+  run_experiment(experiment_of(kSmall, fedavg), temp / "fedavg", {});
+  EXPECT_NO_THROW(evaluate_run(experiment_of(kSmall, fedavg), temp / "fedavg", 1));
+  run_experiment(experiment_of(kSmall, ditto), temp / "ditto", {});
+  try {
+    evaluate_run(experiment_of(kSmall, ditto), temp / "ditto", 1);
+    FAIL() << "expected InputError";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("was run without checkpoints"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

@@ -204,6 +204,8 @@ TEST(Engine, AMethodThatIsFinishedEndsTheRunWithAnEvaluation) {
   const auto summary = run_experiment(one, temp / "run", {.threads = 2});
   EXPECT_LT(summary.metrics.size(), 400u);
   EXPECT_TRUE(summary.metrics.back().contains("test_accuracy"));
+  const auto again = run_experiment(one, temp / "run", {.threads = 2, .resume = true});
+  EXPECT_EQ(again.metrics.size(), summary.metrics.size()) << "it has nothing to gain from one more round either";
 }
 
 TEST(Engine, ADivergedClientIsRefusedByNameAndTheRoundGoesOn) {
@@ -215,6 +217,7 @@ TEST(Engine, ADivergedClientIsRefusedByNameAndTheRoundGoesOn) {
   one.federated.data.train = data;
   const TempFolder temp;
   const auto summary = run_experiment(one, temp / "run", {.threads = 2});
+  ASSERT_EQ(summary.metrics.size(), 4u);
   for (const auto& line : summary.metrics) {
     EXPECT_EQ(line["clients"], 3u);
     ASSERT_EQ(line["refused"].size(), 1u);
@@ -274,6 +277,25 @@ TEST(Engine, AClientWhoseRecordIsMissingStartsAfreshWithANote) {
     EXPECT_EQ(after.metrics[3].at("notes"),
               Json({"client 1: what it remembered is missing from the checkpoint; it starts afresh"}));
     EXPECT_EQ(after.metrics[3].at("private_started"), 1.0);
+  }
+}
+
+TEST(Engine, RecordsOfASiblingRunAreRefused) {
+  for (const std::string method : {"virtual", "ditto", "scaffold"}) {
+    const TempFolder temp;
+    const std::vector<std::string> ours{"method.name=" + method, "model.dropout=0", "server.participation=1"};
+    auto theirs = ours;
+    theirs.push_back("client.lr=0.05");
+    const auto records = std::filesystem::path("checkpoint") / "clients";
+    run_experiment(experiment(ours), temp / "ours", {});
+    run_experiment(experiment(theirs), temp / "theirs", {});
+    std::filesystem::copy(temp / "theirs" / records, temp / "ours" / records,
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+    auto longer = ours;
+    longer.push_back("run.rounds=5");
+    const std::string message =
+        message_of([&] { run_experiment(experiment(longer), temp / "ours", {.resume = true}); });
+    EXPECT_NE(message.find("what this client remembers is of another run"), std::string::npos) << method << message;
   }
 }
 

@@ -105,6 +105,7 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
     try {
       const auto method = entry.make({.options = defaults,
                                       .client = context.client,
+                                      .server = context.server,
                                       .aggregate = context.aggregate,
                                       .layout = context.layout,
                                       .clients = context.clients,
@@ -196,7 +197,7 @@ void refuse_for_peers(const Settings& settings) {
     fail("evaluate.reference = \"{}\": not measured for the models of {}; set \"\"", file, name);
   }
   if (settings.evaluate.flag("clients")) {
-    fail("evaluate.clients = true: the models of {} belong to no client; set false", name);
+    fail("evaluate.clients = true: not measured among peers, such as {}; set false", name);
   }
 }
 
@@ -258,6 +259,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;
   const MethodContext context{.options = settings.method,
                               .client = settings.client,
+                              .server = settings.server,
                               .aggregate = settings.aggregate,
                               .layout = experiment.layout,
                               .clients = experiment.clients(),

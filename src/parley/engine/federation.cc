@@ -103,7 +103,7 @@ Federation::Turn Federation::train_client(Worker& worker, std::size_t round, std
   update.client = client;
   update.weight = experiment_.weight_of(task.data);
   experiment_.method->client(task, update);
-  std::optional<ClientResult> own = own_result(worker, task);
+  std::optional<ClientResult> own = own_result(worker, task, schema, update);
   for (std::size_t i = 0; i < experiment_.stages.size(); ++i) {
     experiment_.stages[i]->forward(schema, task.broadcast, update, task.stream(fmt::format("stage {}", i)));
   }
@@ -128,7 +128,7 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   const auto cohort =
       draw_cohort(experiment_.federated.partition, experiment_.settings.server.real("participation"), seed_, number,
                   [&](const CohortTask& task) { return experiment_.method->cohort(task); });
-  const Schema schema = experiment_.method->schema();
+  const Schema schema = schema_of(*experiment_.method, *experiment_.layout);
   std::vector<Turn> turns(cohort.size());
   CohortResult result = train_and_fold(
       workers_.size(), cohort.size(), schema,
@@ -241,11 +241,19 @@ ClientResult Federation::test_client(Worker& worker, const ClientTask& task, std
   return result;
 }
 
-std::optional<ClientResult> Federation::own_result(Worker& worker, const ClientTask& task) const {
+std::optional<ClientResult> Federation::own_result(Worker& worker, const ClientTask& task, const Schema& schema,
+                                                   const Update& update) const {
   if (!experiment_.settings.evaluate.flag("clients")) return {};
-  if (experiment_.federated.own_test_view(task.client).size() == 0) return {};
+  if (experiment_.federated.own_test_view(task.client).size() == 0 || experiment_.method->own_networks() == 0)
+    return {};
+  Sum::check(schema, update);  // a model that diverged is refused for that, and not for what it predicts
   const Method& method = *experiment_.method;
-  return test_client(worker, task, method.own_networks(), [&](std::size_t network) { method.load_own(task, network); });
+  try {
+    return test_client(worker, task, method.own_networks(),
+                       [&](std::size_t network) { method.load_own(task, network); });
+  } catch (const RunError& error) {
+    fail<RefusedUpdate>("its own model cannot be tested: {}", error.what());
+  }
 }
 
 ClientSurvey Federation::survey(std::size_t round, bool last) {
@@ -263,7 +271,10 @@ ClientSurvey Federation::survey(std::size_t round, bool last) {
     Worker& worker = *workers_[index];
     const ClientTask task = task_for(worker, *worker.model, round, client);
     survey.shared[client] = test_client(worker, task, 1, [&](std::size_t) { method.load_shared(task); });
-    if (known && !survey.own[client]) survey.own[client] = survey.shared[client];
+    if (known && !survey.own[client]) {
+      const bool apart = method.load_untrained(task);
+      survey.own[client] = apart ? test_client(worker, task, 1, [](std::size_t) {}) : survey.shared[client];
+    }
     if (!finetune || task.data.size() == 0) return;
     survey.finetuned[client] = test_client(worker, task, 1, [&](std::size_t) {
       method.load_shared(task);

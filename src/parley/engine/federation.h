@@ -68,7 +68,8 @@ class Federation final : public Engine {
   Turn train_client(Worker& worker, std::size_t round, std::size_t cohort, std::size_t client, const Schema& schema,
                     Update& update) const;
   // The client's own model, just trained, on its own test data; nothing when that is not asked for or it has none.
-  std::optional<ClientResult> own_result(Worker& worker, const ClientTask& task) const;
+  std::optional<ClientResult> own_result(Worker& worker, const ClientTask& task, const Schema& schema,
+                                         const Update& update) const;
   // What the networks that `load` puts into task.model predict together.
   ClientResult test_client(Worker& worker, const ClientTask& task, std::size_t networks,
                            const std::function<void(std::size_t network)>& load) const;

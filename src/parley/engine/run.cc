@@ -145,18 +145,21 @@ class Runner {
         checkpoint_every_(static_cast<std::size_t>(experiment.settings.run.integer("checkpoint_every"))),
         store_(
             experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
-            checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files),
+            checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files,
+            fingerprint(identity(experiment.settings.to_toml()))),
         engine_(experiment.make_engine(experiment, store_, controls.threads)) {}
 
   RunSummary run() {
     RunSummary summary;
     Json progress, remembering;
+    bool finished = false;
     if (controls_.resume) {
       if (const auto resumed = folder_.resume(engine_->state())) {
         summary.resumed_from = resumed->round;
         earlier_seconds_ = resumed->progress.value("seconds", 0.0);
         progress = resumed->progress.value("engine", Json());
         remembering = resumed->progress.value("remembering", Json::array());
+        finished = resumed->progress.value("finished", false);
       }
       // config.toml would name a run that is shorter than its model.
       if (summary.resumed_from > rounds_) {
@@ -171,8 +174,8 @@ class Runner {
     store_.open_at(summary.resumed_from);
     notes_ = missing_records(remembering, store_);
     if (summary.resumed_from > 0) engine_->restore(progress);
-    for (std::size_t round = summary.resumed_from + 1; round <= rounds_; ++round) {
-      if (one_round(round)) break;
+    for (std::size_t round = summary.resumed_from + 1; round <= rounds_ && !finished; ++round) {
+      finished = one_round(round);
     }
     folder_.write_model(engine_->state());
     summary.metrics = folder_.metrics();
@@ -181,9 +184,10 @@ class Runner {
   }
 
   double seconds() const { return earlier_seconds_ + watch_.seconds(); }
+  std::size_t remembering() const { return store_.clients().size(); }
 
  private:
-  // Whether it was the last.
+  // Whether the method has nothing more to gain.
   bool one_round(std::size_t round) {
     if (controls_.progress) controls_.progress->started(round, rounds_);
     const Stopwatch watch;
@@ -204,13 +208,15 @@ class Runner {
     }
     folder_.append_metrics(line);
     if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || last)) {
-      folder_.write_checkpoint(
-          round, engine_->state(),
-          {{"seconds", seconds()}, {"engine", engine_->progress()}, {"remembering", store_.clients()}});
+      folder_.write_checkpoint(round, engine_->state(),
+                               {{"seconds", seconds()},
+                                {"engine", engine_->progress()},
+                                {"remembering", store_.clients()},
+                                {"finished", report.finished}});
       store_.sweep();
     }
     if (controls_.progress) controls_.progress->round_done(line);
-    return last;
+    return report.finished;
   }
 
   const Experiment& experiment_;
@@ -238,6 +244,7 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
     RunSummary summary = runner->run();
     info["state"] = "done";
     info["wall_seconds"] = summary.seconds;
+    info["clients_remembering"] = runner->remembering();
     folder.write_info(info);
     return summary;
   } catch (const RunError& error) {
@@ -264,11 +271,17 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
          folder.string(), experiment.settings.method.text("name"));
   }
   RunFolder run(folder, real_files());
-  ClientStore store(ClientStore::Keep::memory, run.client_folder(), real_files());
+  ClientStore store(ClientStore::Keep::memory, run.client_folder(), real_files(), fingerprint(identity(run.config())));
   Federation federation(experiment, store, threads);
-  if (const auto checkpoint = run.resume(federation.state())) {  // what clients keep to themselves, where it was kept
+  if (const auto checkpoint = run.resume(federation.state())) {
     store.read_at(checkpoint->round);
     federation.restore(checkpoint->progress.value("engine", Json()));
+  } else if (experiment.settings.evaluate.flag("clients") &&
+             RunFolder::read_info(folder).value_or(Json::object()).value("clients_remembering", 0u) > 0) {
+    fail(
+        "evaluate.clients = true: {} was run without checkpoints (run.checkpoint_every = 0), and what its clients keep "
+        "to themselves is gone; run it again with checkpoints",
+        folder.string());
   }
   federation.state().restore(read_safetensors(model), model.string());
   const auto rounds = static_cast<std::size_t>(experiment.settings.run.integer("rounds"));

@@ -52,6 +52,14 @@ void require_weights(const Part& part, const std::string& value, const std::stri
   }
 }
 
+// The server's mean of the clients' optimiser states would tell the others of each one's norm layers.
+void refuse_central_state(const Options& client) {
+  if (client.text("state") != "central" || client.text("optimizer") == "sgd") return;
+  fail(
+      "client.state = \"central\": norm layers that stay with the client have an optimiser state that must stay too; "
+      "use \"worker\" or \"reset\"");
+}
+
 VarianceRule rule_of(const std::string& name) {
   if (name == "pooled") return VarianceRule::pooled;
   assert(name == "mixture");
@@ -90,6 +98,7 @@ std::unique_ptr<Method> aggregate_by_role(std::unique_ptr<Method> method, const 
     require_part(part, value, *context.layout);
     require_weights(part, value, name, *method, *context.layout);
     if (value == "local") local.insert(part.roles.begin(), part.roles.end());
+    if (value == "local" && std::string_view(part.key) == "norm") refuse_central_state(context.client);
   }
   const std::string& running_var = context.aggregate.text("running_var");
   const bool by_rule = running_var != "mean" && running_var != "local";

@@ -203,12 +203,33 @@ TEST(Aggregate, LocalStatisticsLeaveEveryMethodsServerAlone) {
   }
 }
 
+// A pass that measures the Fisher information is no step of training, and leaves the statistics alone.
+TEST(Aggregate, ARuleForVariancesDoesNotChangeTheMeans) {
+  for (const char* method : {"fedavg", "fedcurv"}) {
+    TestBed mean(method, kThree, normed()), mixture(method, kThree, normed("running_var", "mixture"));
+    mean.rounds(2);
+    mixture.rounds(2);
+    const auto a = part(mean, "norm.running_mean"), b = part(mixture, "norm.running_mean");
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_FLOAT_EQ(a[i], b[i]) << method;
+  }
+}
+
 TEST(FedBn, IsFedAvgWithEverythingLocalBitForBit) {
   TestBed named("fedbn", kThree, normed()), combined("fedavg", kThree, all_local());
   named.rounds(3);
   combined.rounds(3);
   EXPECT_TRUE(std::ranges::equal(named.theta(), combined.theta()));
   EXPECT_EQ(named.store().load(0)->at("local_parts"), combined.store().load(0)->at("local_parts"));
+}
+
+TEST(FedBn, WhatStaysAtHomeIsNotCountedAsSent) {
+  TestBed bn("fedbn", kThree, normed()), average("fedavg", kThree, normed());
+  std::size_t kept = 0;
+  for (const auto& entry : bn.layout().entries()) {
+    if (entry.name.starts_with("norm.") && entry.role != Role::counter) kept += entry.size;
+  }
+  ASSERT_GT(kept, 0u);
+  EXPECT_EQ(bn.train(1, 0).wire_bytes(), average.train(1, 0).wire_bytes() - kept * sizeof(float));
 }
 
 TEST(Aggregate, RecordsAreSharedWithTheOptimisersState) {
@@ -257,6 +278,27 @@ TEST(Aggregate, AModelWithoutThePartIsRefused) {
   EXPECT_EQ(refused("fedavg", {{"aggregate.running_mean", std::string("local")}}),
             "aggregate.running_mean = \"local\": the model has no running means (batch norm)" + remedy);
   EXPECT_EQ(refused("fedbn", {}), "aggregate.norm = \"local\": the model has no norm layers" + remedy);
+}
+
+TEST(Aggregate, NormLayersThatStayKeepTheirOptimiserState) {
+  for (const char* method : {"fedbn", "fedavg"}) {
+    Settings settings = method == std::string("fedbn") ? normed() : normed("norm", "local");
+    settings["client.state"] = std::string("central");
+    EXPECT_EQ(refused(method, settings), "accepted");  // sgd has none
+    settings["client.optimizer"] = std::string("adam");
+    EXPECT_EQ(
+        refused(method, settings),
+        "client.state = \"central\": norm layers that stay with the client have an optimiser state that must stay "
+        "too; use \"worker\" or \"reset\"");
+  }
+}
+
+TEST(Aggregate, MethodsWithASecondModelHaveTheirOwnRule) {
+  for (const std::string method : {"ditto", "pfedme"}) {
+    EXPECT_EQ(refused(method, normed("running_var", "pooled")),
+              "aggregate.running_var = \"pooled\": " + method +
+                  " has a rule of its own; its own models keep their norm layers; use fedavg or fedbn");
+  }
 }
 
 TEST(Aggregate, WhatCannotBeHonouredIsRefused) {

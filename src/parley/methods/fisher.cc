@@ -1,5 +1,7 @@
 #include "parley/methods/fisher.h"
 
+#include <algorithm>
+
 #include <set>
 
 #include "parley/base/errors.h"
@@ -59,10 +61,14 @@ void FisherMeter::finish() {
 }
 
 void measure_fisher(FisherMeter::Of of, const ClientTask& task, std::span<float> squares) {
+  // A pass in training mode, which a batch norm takes for one more step.
+  const auto statistics = task.model.parameters().subspan(task.model.layout().trainable());
+  const Flat before(statistics.begin(), statistics.end());
   FisherMeter meter(of, task.model, squares);
   task.trainer.for_each_gradient(task.model, task.data, task.local.batch,
                                  [&](std::span<const float> g, std::size_t examples) { meter.add(g, examples); });
   meter.finish();
+  std::ranges::copy(before, statistics.begin());
 }
 
 }  // namespace parley

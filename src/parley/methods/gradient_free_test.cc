@@ -177,5 +177,16 @@ TEST(OpenEs, APlateauGivesNoDirection) {
   EXPECT_EQ(distance(bed.theta(), std::vector<float>(5, 0.0f)), 0.0);
 }
 
+TEST(GradientFree, NoOptimiserStateTravels) {
+  for (const char* method : {"fne", "cmaes", "de", "pso", "openes"}) {
+    Settings settings = local(0.1, 1);
+    TestBed plain(method, bowl({1, 1, 1, 1, 1}), settings);
+    settings["client.optimizer"] = std::string("adam");
+    settings["client.state"] = std::string("central");
+    TestBed stateful(method, bowl({1, 1, 1, 1, 1}), settings);
+    EXPECT_EQ(stateful.train(1, 0).wire_bytes(), plain.train(1, 0).wire_bytes()) << method;
+  }
+}
+
 }  // namespace
 }  // namespace parley

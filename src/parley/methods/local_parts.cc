@@ -65,9 +65,12 @@ class LocalParts final : public MethodWrapper {
   // In place of what stays: "nothing changed". The server uses none of it; it must not learn it either.
   void leave_out(const Broadcast& broadcast, Update& update) const {
     const Schema schema = method_->schema();
+    std::size_t kept = 0;
+    for (const auto& entry : entries_) kept += entry.size;
     for (std::size_t c = 0; c < schema.channels.size(); ++c) {
       const auto& spec = schema.channels[c];
       if (spec.size != layout_->size() || spec.bound != ChannelSpec::Bound::any) continue;
+      update.encoded_bytes[c] = (spec.size - kept) * sizeof(float);
       for (const auto& entry : entries_) {
         const auto values = entry.of(std::span(update.channels[c]));
         if (spec.relative_to.empty()) {

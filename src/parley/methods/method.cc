@@ -49,6 +49,14 @@ std::vector<std::size_t> draw_at_random(const CohortTask& task) {
   return cohort;
 }
 
+Schema schema_of(const Method& method, const Layout& layout) {
+  Schema schema = method.schema();
+  for (auto& channel : schema.channels) {
+    if (channel.size == layout.size()) channel.measured = layout.size() - layout.trainable();
+  }
+  return schema;
+}
+
 void Method::draw(const State&, const PosteriorDraw&, Stream&, std::span<float>) const {
   assert(false && "drawn from a method without a posterior");
 }

@@ -110,9 +110,11 @@ class Method {
   // Puts the shared model into task.model as this client would use it, with whatever parts it keeps to itself.
   virtual void load_shared(const ClientTask& task) const { task.load(); }
   // After client(), with the task it had: the client's own model, as networks that are asked one by one and averaged.
-  // By default one, which is what training left in task.model.
+  // By default one, which is what training left in task.model. 0: clients train no model (they only measure).
   virtual std::size_t own_networks() const { return 1; }
   virtual void load_own(const ClientTask& /*task*/, std::size_t /*network*/) const {}
+  // Puts into task.model what a client has that never took part, where that is not the shared model. Else false.
+  virtual bool load_untrained(const ClientTask& /*task*/) const { return false; }
 
   // Whether the state holds, with the method's options, a distribution over weights that networks can be drawn from.
   virtual bool has_posterior() const { return false; }
@@ -121,11 +123,16 @@ class Method {
   virtual void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const;
 };
 
-// What a method is made from. `local` and `client` are the resolved [client]; a method refuses settings it cannot
+// What clients of the method send. A channel of the model's size has, behind what is trained, the model's running
+// statistics; here they are marked as measured.
+Schema schema_of(const Method& method, const Layout& layout);
+
+// What a method is made from. `client` and the like are the resolved sections; a method refuses settings it cannot
 // honour here, with an InputError that names the key.
 struct MethodContext {
   const Options& options;  // [method]
   const Options& client;
+  const Options& server;
   const Options& aggregate;
   std::shared_ptr<const Layout> layout;
   std::size_t clients;

@@ -116,7 +116,7 @@ class CentralState final : public Wrapper {
 std::unique_ptr<Method> carry_optimizer_state(std::unique_ptr<Method> method, const MethodContext& context,
                                               const std::vector<Optimizer::Slot>& slots) {
   const std::string& state = context.client.text("state");
-  if (slots.empty() || state == "reset") return method;
+  if (slots.empty() || state == "reset" || method->own_networks() == 0) return method;
   if (state == "central" && method->client_model()) {
     fail(
         "client.state = \"central\": clients train a model of their own, whose optimiser the server cannot carry; use "

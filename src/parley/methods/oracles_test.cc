@@ -157,6 +157,7 @@ TEST(FedNova, OneClientKeepsItsOwnResult) {
 TEST(ServerSteps, ComposeWithEveryMethod) {
   for (const auto& method : methods().names()) {
     for (const auto& step : server_steps().names()) {
+      if (method == "virtual" && step != "replace") continue;  // refused
       TestBed bed(method, {.h = {{2, .5f}, {.1f, 5}}, .m = {{.1f, .1f}, {-.1f, .3f}}},
                   with(with(local(0.05, 2), "server.step", step), "model.norm", std::string("batch")));
       bed.rounds(20);

@@ -135,7 +135,10 @@ class TestBed {
     client_ = client_options(setting("client.optimizer", "sgd"));
     client_.set("batch", std::int64_t{0});
     client_.set("shuffle", false);
-    server_ = Options("server", steps.at(setting("server.step", "replace")).about.options);
+    const std::string step = setting("server.step", "replace");
+    auto server_options = steps.at(step).about.options;
+    server_options.push_back({"step", step, ""});
+    server_ = Options("server", server_options);
     options_ = Options("method", entry.about.options);
     // A quadratic has no form with private weights.
     if (model == "quadratic" && options_.values().contains("private")) options_.set("private", false);
@@ -164,6 +167,7 @@ class TestBed {
     const Flat initial(layout_->size(), 0.0f);
     const MethodContext context{.options = options_,
                                 .client = client_,
+                                .server = server_,
                                 .aggregate = aggregate_,
                                 .layout = layout_,
                                 .clients = rows_.size(),

@@ -24,6 +24,7 @@ class MethodWrapper : public Method {
   void load_shared(const ClientTask& task) const override { method_->load_shared(task); }
   std::size_t own_networks() const override { return method_->own_networks(); }
   void load_own(const ClientTask& task, std::size_t network) const override { method_->load_own(task, network); }
+  bool load_untrained(const ClientTask& task) const override { return method_->load_untrained(task); }
   bool has_posterior() const override { return method_->has_posterior(); }
   void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
     method_->draw(state, how, stream, theta);

@@ -9,8 +9,8 @@
 
 namespace parley {
 
-// Calls use(channel index, difference) for every channel that holds what was learned. The difference of an update that
-// is not const may be changed; it is then written back.
+// Calls use(channel index, difference) for what was learned in every channel; what was measured is left out. The
+// difference of an update that is not const may be changed; it is then written back.
 template <class MaybeConstUpdate, class Use>
 void for_each_difference(const Schema& schema, const Broadcast& broadcast, MaybeConstUpdate& update, Use use) {
   constexpr bool read_only = std::is_const_v<MaybeConstUpdate>;
@@ -18,7 +18,7 @@ void for_each_difference(const Schema& schema, const Broadcast& broadcast, Maybe
   Flat scratch;
   for (std::size_t c = 0; c < schema.channels.size(); ++c) {
     if (schema.channels[c].statistic) continue;
-    auto& values = update.channels[c];
+    const auto values = std::span(update.channels[c]).first(schema.channels[c].size - schema.channels[c].measured);
     const auto& reference = schema.channels[c].relative_to;
     if (reference.empty()) {
       use(c, Difference(values));

@@ -18,7 +18,8 @@ class Quantise final : public Stage {
     for_each_difference(schema, broadcast, update, [&](std::size_t channel, std::span<float> difference) {
       float largest = 0.0f;
       for (const float x : difference) largest = std::max(largest, std::abs(x));
-      update.encoded_bytes[channel] = sizeof(float) + (difference.size() * bits_ + 7) / 8;
+      update.encoded_bytes[channel] =
+          sizeof(float) * (1 + schema.channels[channel].measured) + (difference.size() * bits_ + 7) / 8;
       if (largest == 0.0f || !std::isfinite(largest)) return;
       const float step = largest / levels;
       for (float& x : difference) {

@@ -195,5 +195,25 @@ TEST_F(Stages, NothingLearnedStaysNothing) {
   EXPECT_NO_THROW(Sum::check(schema, staged(*quantise(8), schema, {theta_, {tiny, -tiny}})));
 }
 
+// The counter of a batch norm grows by the number of steps, and would be all there is to clip.
+TEST_F(Stages, WhatWasMeasuredBehindTheWeightsIsLeftAlone) {
+  Schema schema = both(theta_.size(), 2);
+  schema.channels[0].measured = 1;
+  schema.channels[1].measured = 1;
+  Flat theta = theta_;
+  theta[0] += 0.25f;
+  theta.back() += 1000.0f;
+  const std::vector<Flat> sent{theta, {0.1f, 7.0f}};
+  EXPECT_EQ(staged(*clip(0.5), schema, sent).channels, sent);
+  const Update clipped = staged(*clip(0.1), schema, sent);
+  EXPECT_LT(clipped.channels[0][0], theta[0]);
+  EXPECT_EQ(clipped.channels[0].back(), theta.back());
+  EXPECT_EQ(clipped.channels[1][1], 7.0f);
+  const Update rounded = staged(*quantise(4), schema, sent);
+  EXPECT_EQ(rounded.channels[0].back(), theta.back());
+  EXPECT_EQ(rounded.channels[1], (Flat{0.1f, 7.0f}));
+  EXPECT_EQ(rounded.encoded_bytes[1], 4u + 4u + 1u);  // the scale, what was measured, four bits
+}
+
 }  // namespace
 }  // namespace parley

@@ -11,12 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kNext = "next";
-
-ClientRecord read_record(const fs::path& path) {
-  ClientRecord record;
-  for (auto& [name, tensor] : read_safetensors(path).tensors) record[name] = std::move(tensor.values);
-  return record;
-}
+const std::string kRun = "run";
 
 std::optional<std::size_t> number(std::string_view text) {
   std::size_t value = 0;
@@ -43,8 +38,8 @@ std::optional<RecordName> parse_name(const fs::path& file) {
 
 }  // namespace
 
-ClientStore::ClientStore(Keep keep, fs::path folder, Files& files)
-    : keep_(keep), folder_(std::move(folder)), files_(files) {
+ClientStore::ClientStore(Keep keep, fs::path folder, Files& files, std::string run)
+    : keep_(keep), folder_(std::move(folder)), files_(files), run_(std::move(run)) {
   if (!folder_.empty()) make_folder(folder_);
 }
 
@@ -55,7 +50,18 @@ fs::path ClientStore::path(std::size_t client, const std::string& version) const
 void ClientStore::write(std::size_t client, const std::string& version, const ClientRecord& record) const {
   std::vector<TensorView> views;
   for (const auto& [name, values] : record) views.push_back({name, {static_cast<std::int64_t>(values.size())}, values});
-  write_safetensors(files_, path(client, version), views);
+  write_safetensors(files_, path(client, version), views, {{kRun, run_}});
+}
+
+ClientRecord ClientStore::read(const fs::path& path) const {
+  TensorFile file = read_safetensors(path);
+  if (file.metadata[kRun] != run_) {
+    fail("{}: what this client remembers is of another run{}; put the records of this run back, or start it afresh",
+         path.string(), file.metadata[kRun].empty() ? " or an older version" : "");
+  }
+  ClientRecord record;
+  for (auto& [name, tensor] : file.tensors) record[name] = std::move(tensor.values);
+  return record;
 }
 
 void ClientStore::open_at(std::size_t round) {
@@ -82,14 +88,15 @@ void ClientStore::read_at(std::size_t round) {
   }
   for (const auto& [client, version] : newest) {
     versions_[client] = std::to_string(version);
-    if (keep_ == Keep::memory) records_[client] = read_record(path(client, versions_[client]));
+    if (keep_ == Keep::memory) records_[client] = read(path(client, versions_[client]));
   }
 }
 
 std::vector<std::size_t> ClientStore::clients() const {
-  std::vector<std::size_t> found;
-  for (const auto& [client, version] : versions_) found.push_back(client);
-  return found;
+  std::set<std::size_t> found;
+  for (const auto& [client, version] : versions_) found.insert(client);
+  for (const auto& [client, record] : records_) found.insert(client);
+  return {found.begin(), found.end()};
 }
 
 std::optional<ClientRecord> ClientStore::load(std::size_t client) const {
@@ -101,7 +108,7 @@ std::optional<ClientRecord> ClientStore::load(std::size_t client) const {
     if (on_disk == versions_.end()) return std::nullopt;
     version = on_disk->second;
   }
-  return read_record(path(client, version));
+  return read(path(client, version));
 }
 
 void ClientStore::stage(std::size_t client, ClientRecord record) {
@@ -122,7 +129,7 @@ std::optional<ClientRecord> ClientStore::take_staged(std::size_t client) {
     if (found == staged_.end()) return std::nullopt;
     if (found->second) return std::move(*found->second);
   }
-  return read_record(path(client, kNext));
+  return read(path(client, kNext));
 }
 
 void ClientStore::amend(std::size_t client, ClientRecord more) {

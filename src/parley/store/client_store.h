@@ -33,10 +33,12 @@ class ClientStore {
     memory,  // records stay in memory, and are written to the folder at commit
     disk,    // only the folder: memory does not grow with the number of clients
   };
-  // An empty folder path keeps records in memory alone (a run without checkpoints).
-  ClientStore(Keep keep, std::filesystem::path folder, Files& files);
+  // An empty folder path keeps records in memory alone (a run without checkpoints). `run` is written into every record;
+  // one that says otherwise is of another run, whose factors and weights mean nothing here, and is refused.
+  ClientStore(Keep keep, std::filesystem::path folder, Files& files, std::string run = {});
 
-  // Forgets everything newer than `round` and reads what is there. Throws InputError on a damaged record.
+  // Forgets everything newer than `round` and reads what is there. Throws InputError on a record that is damaged or of
+  // another run, here or in load().
   void open_at(std::size_t round);
   // The same for who only reads: what is newer is left out, and no file is touched.
   void read_at(std::size_t round);
@@ -56,12 +58,14 @@ class ClientStore {
 
  private:
   std::filesystem::path path(std::size_t client, const std::string& version) const;
+  ClientRecord read(const std::filesystem::path& path) const;
   std::optional<ClientRecord> take_staged(std::size_t client);
   void write(std::size_t client, const std::string& version, const ClientRecord& record) const;
 
   Keep keep_;
   std::filesystem::path folder_;
   Files& files_;
+  std::string run_;
   mutable std::mutex mutex_;
   std::map<std::size_t, ClientRecord> records_;                // Keep::memory
   std::map<std::size_t, std::optional<ClientRecord>> staged_;  // no value: already on disk as "next"

@@ -312,9 +312,11 @@ std::string finding_text(const std::vector<ReportGroup>& groups) {
   if (!next) {
     result = fmt::format("{}: {} of {} after {}.", groups[0].label, what, shown(top->mean), rounds);
   } else {
-    result = fmt::format("{} ends {}, with a {} of {} after {}; {} follows with {}.", groups[0].label,
-                         by_accuracy ? "highest" : "lowest", what, shown(top->mean), rounds, groups[1].label,
-                         shown(next->mean));
+    const std::string first_value = shown(top->mean), second = shown(next->mean);
+    result = fmt::format(
+        "{} ends {}, with a {} of {} after {}; {}.", groups[0].label, by_accuracy ? "highest" : "lowest", what,
+        first_value, rounds,
+        first_value == second ? groups[1].label + " is level with it" : groups[1].label + " follows with " + second);
   }
   std::size_t open = 0;
   for (const auto& group : groups) {

@@ -9,13 +9,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// FNV-1a. It guards against damage, not against malice.
-std::string fingerprint(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return fmt::format("{:016x}", hash);
-}
-
 std::string state_file(std::size_t round) {
   return fmt::format("state.{}.safetensors", round);
 }

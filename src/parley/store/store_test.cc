@@ -106,6 +106,25 @@ TEST_P(ClientStores, WhoOnlyReadsTouchesNoFile) {
   EXPECT_EQ(store_->clients(), (std::vector<std::size_t>{1, 3}));
 }
 
+TEST_P(ClientStores, ARecordOfAnotherRunIsRefused) {
+  {
+    ClientStore theirs(GetParam(), folder_ / "clients", real_files(), "theirs");
+    theirs.stage(1, record(1));
+    theirs.commit(1);
+    EXPECT_EQ(theirs.load(1), record(1));
+  }
+  ClientStore ours(GetParam(), folder_ / "clients", real_files(), "ours");
+  try {
+    ours.open_at(1);
+    ours.load(1);
+    FAIL() << "expected InputError";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), (folder_ / "clients" / "1.1.safetensors").string() +
+                                ": what this client remembers is of another run; put the records of this run back, or "
+                                "start it afresh");
+  }
+}
+
 TEST_P(ClientStores, ADamagedRecordIsRefused) {
   {
     auto& store = open(0);

@@ -29,6 +29,8 @@ struct ChannelSpec {
   // What was measured, not learned (a precision, a Fisher): stages that clip or quantise what was learned leave it
   // alone.
   bool statistic = false;
+  // As many numbers at the end are statistics too: running means and variances that travel behind the weights.
+  std::size_t measured = 0;
 };
 
 struct ScalarSpec {

@@ -60,7 +60,7 @@ void Gossip::wake(std::size_t node, RoundReport& report) {
   }
   const std::size_t to = neighbours[Stream(seed_, "gossip", sent_, node).below(neighbours.size())];
   const auto weights = theta(node);
-  messages_[sent_] = {to, age_[node], Flat(weights.begin(), weights.end())};
+  messages_[sent_] = {.to = to, .age = age_[node], .weights = Flat(weights.begin(), weights.end())};
   const std::size_t bytes = weights.size_bytes() + sizeof(std::uint64_t);  // and the age
   ++report.transmissions;
   report.bytes_up += bytes;
@@ -70,7 +70,8 @@ void Gossip::wake(std::size_t node, RoundReport& report) {
 void Gossip::arrive(const PeerEvent& event, RoundReport& report) {
   const std::size_t node = event.node;
   const bool alive = network_.alive(node, event.time);
-  if (alive && begun_[node]) return events_.plan(free_[node], node, Kind::arrive, event.subject);
+  if (!messages_.contains(event.subject)) return;  // a later one took its place
+  if (alive && begun_[node]) return wait(node, event.subject);
   const auto message = messages_.extract(event.subject);
   if (!alive) {
     ++report.extra["lost_visits"];
@@ -78,6 +79,12 @@ void Gossip::arrive(const PeerEvent& event, RoundReport& report) {
   }
   merge(node, message.mapped());
   begin(node, report);
+}
+
+void Gossip::wait(std::size_t node, std::size_t message) {
+  std::erase_if(messages_, [&](const auto& other) { return other.second.to == node && other.second.waiting; });
+  messages_[message].waiting = true;
+  events_.plan(free_[node], node, Kind::arrive, message);
 }
 
 void Gossip::begin(std::size_t node, RoundReport& report) {
@@ -139,7 +146,8 @@ void Gossip::stage() {
 
 Json Gossip::progress() const {
   Json messages = Json::array();
-  for (const auto& [number, message] : messages_) messages.push_back({number, message.to, message.age});
+  for (const auto& [number, message] : messages_)
+    messages.push_back({number, message.to, message.age, message.waiting});
   return {{"events", events_.progress()}, {"messages", messages}, {"sent", sent_},  {"age", age_},
           {"trainings", trainings_},      {"free", free_},        {"begun", begun_}};
 }
@@ -159,7 +167,8 @@ void Gossip::restore(const Json& progress) {
     }
     for (const auto& saved : progress.at("messages")) {
       const auto number = saved.at(0).get<std::size_t>(), to = saved.at(1).get<std::size_t>();
-      messages_[number] = {to, saved.at(2).get<std::size_t>(), records[to].at(fmt::format("message {}", number))};
+      messages_[number] = {to, saved.at(2).get<std::size_t>(), records[to].at(fmt::format("message {}", number)),
+                           saved.at(3).get<bool>()};
     }
   } catch (const std::exception& error) {
     fail("the checkpoint does not hold what the nodes knew ({}); run again without --resume", error.what());

@@ -25,10 +25,14 @@ class Gossip final : public Residents {
     std::size_t to = 0;
     std::size_t age = 0;
     Flat weights;
+    bool waiting = false;  // it is there, and the node is busy
   };
 
   void wake(std::size_t node, RoundReport& report);
   void arrive(const PeerEvent& event, RoundReport& report);
+  // Until the node has finished training. Of several that come meanwhile it keeps the last: the others are older, and
+  // a node that trains for long would drown in them.
+  void wait(std::size_t node, std::size_t message);
   // Begins to train what the node holds, unless it dies before that is done.
   void begin(std::size_t node, RoundReport& report);
   void leave(std::size_t node, RoundReport& report);

@@ -29,16 +29,26 @@ Network::Network(const Options& peer, const Pace& pace, const Options& graph, co
     : pace_(pace) {
   const std::size_t clients = partition.clients.size();
   Stream stream(seed, "graph");
-  graph_ = kinds.at(graph.text("kind")).make(graph, clients, stream);
   for (std::size_t client = 0; client < clients; ++client) {
     if (!partition.clients[client].empty()) nodes_.push_back(client);
-    std::erase_if(graph_[client], [&](std::size_t other) { return partition.clients[other].empty(); });
+  }
+  const std::string& kind = graph.text("kind");
+  if (kind == "file") {  // which names clients, those without data among them
+    graph_ = kinds.at(kind).make(graph, clients, stream);
+    for (auto& links : graph_)
+      std::erase_if(links, [&](std::size_t other) { return partition.clients[other].empty(); });
+  } else {
+    const Graph among = kinds.at(kind).make(graph, nodes_.size(), stream);
+    graph_.resize(clients);
+    for (std::size_t a = 0; a < among.size(); ++a) {
+      for (const std::size_t b : among[a]) graph_[nodes_[a]].insert(nodes_[b]);
+    }
   }
   if (const std::size_t lost = find_cut_off(graph_, nodes_); lost != nodes_.front()) {
-    fail(
-        "graph.kind = \"{}\": no path leads from client {} to client {}{}; add links, or use \"complete\"",
-        graph.text("kind"), nodes_.front(), lost,
-        nodes_.size() < clients ? fmt::format(" ({} clients without data take no part)", clients - nodes_.size()) : "");
+    fail("graph.kind = \"{}\": no path leads from client {} to client {}{}; {}, or use \"complete\"", kind,
+         nodes_.front(), lost,
+         nodes_.size() < clients ? fmt::format(" ({} clients without data take no part)", clients - nodes_.size()) : "",
+         kind == "file" ? "add links" : "raise graph.degree");
   }
   draw_lifetimes(peer, seed);
 }

@@ -383,5 +383,32 @@ TEST(Gossip, TheLastOneLeftLearnsFromItselfAndThenNobodyIsLeft) {
   EXPECT_THROW(run({"method.name=gossip", "peer.failures=0.99", "peer.horizon=1", "run.rounds=100"}), RunError);
 }
 
+// Training takes ten periods, so nine messages in ten come to a busy node.
+TEST(Gossip, ABusyNodeKeepsOnlyTheLastMessage) {
+  const Experiment one =
+      experiment({"method.name=gossip", "method.period=0.01", "network.step_seconds=0.05", "network.delay=0"});
+  ClientStore store(ClientStore::Keep::memory, {}, real_files());
+  const auto engine = one.make_engine(one, store, 1);
+  RoundReport report;
+  for (std::size_t round = 1; round <= 6; ++round) {
+    report = engine->round(round, {});
+    store.commit(round);
+  }
+  EXPECT_GT(report.transmissions, 5 * report.clients);
+  EXPECT_LE(engine->progress().at("messages").size(), 3 * 20u);  // one waits at each node; the rest is on its way
+}
+
+TEST(Walk, DoesNotGoToAndFroInASparseGraph) {
+  const auto summary = run({"graph.kind=ring", "peer.visits=100", "method.candidates=5"});
+  std::set<std::size_t> seen;
+  for (const auto& visit : visits_of(summary)) seen.insert(visit["node"].get<std::size_t>());
+  EXPECT_GT(seen.size(), 8u);
+}
+
+TEST(Graphs, JoinTheClientsThatHoldData) {
+  const auto summary = run({"graph.kind=ring", "partition.kind=dirichlet", "partition.alpha=0.01", "peer.visits=10"});
+  EXPECT_EQ(summary.metrics.size(), 3u);
+}
+
 }  // namespace
 }  // namespace parley

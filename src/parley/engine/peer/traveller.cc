@@ -109,7 +109,7 @@ std::size_t Traveller::choose(const std::vector<std::size_t>& neighbours, const 
       return *std::ranges::min_element(drawn, {}, [&](std::size_t node) { return std::pair(seen[node], ahead(node)); });
     }
     case Route::benefit:
-      drawn.resize(std::min(drawn.size(), options.candidates));
+      drawn.resize(options.asked_of(drawn.size()));
       return best([&](std::size_t node) { return benefit(belief, says_present[node]); });
   }
   return drawn.front();

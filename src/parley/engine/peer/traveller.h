@@ -1,6 +1,7 @@
 // A model that walks from node to node: what it carries along, and how it grows (thesis ch. 6, Alg. 6).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -16,6 +17,8 @@ enum class Route { benefit, random, fresh, cyclic };
 struct WalkOptions {
   std::size_t models = 1;      // K'
   std::size_t candidates = 5;  // neighbours that are asked for their benefit
+  // Half of them at most: who always asks all of them goes to and fro between the best two.
+  std::size_t asked_of(std::size_t neighbours) const { return std::min((neighbours + 1) / 2, candidates); }
   double discount = 0.05;      // ξ
   std::size_t buffer = 1;      // σ at the start
   std::size_t max_buffer = 1;  // σ_max

@@ -133,7 +133,7 @@ void Walk::move_on(std::size_t model, std::size_t keeper, RoundReport& report) {
   if (neighbours.empty()) return events_.plan(events_.now(), keeper, PeerEvent::Kind::arrive, model);
   const std::size_t next = traveller.choose(neighbours, options_, says_present_);
   if (options_.route == Route::benefit) {  // the belief to each candidate, a number back
-    report.bytes_up += std::min(neighbours.size(), options_.candidates) * (traveller.belief.size() + 1) * sizeof(float);
+    report.bytes_up += options_.asked_of(neighbours.size()) * (traveller.belief.size() + 1) * sizeof(float);
   }
   traveller.host = next;
   ++report.transmissions;

@@ -97,6 +97,8 @@ class CmaEs final : public Method {
         update);
   }
 
+  std::size_t own_networks() const override { return 0; }
+
   void server(ServerTask& task) const override;
 
  private:

@@ -47,6 +47,8 @@ class DifferentialEvolution final : public Method {
         update);
   }
 
+  std::size_t own_networks() const override { return 0; }
+
   void server(ServerTask& task) const override {
     const auto fitness = take_fitness(task);
     const auto population = task.state.at(kPopulation);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parley/methods/aggregate.h"
+
 namespace parley {
 namespace {
 
@@ -10,7 +12,9 @@ constexpr const char* kOwn = "own_theta";
 class Ditto final : public Method {
  public:
   explicit Ditto(const MethodContext& context)
-      : size_(context.layout->size()), lambda_(static_cast<float>(context.options.real("lambda"))) {}
+      : size_(context.layout->size()), lambda_(static_cast<float>(context.options.real("lambda"))) {
+    require_own_aggregation("ditto", context, "its own models keep their norm layers; use fedavg or fedbn");
+  }
 
   Schema schema() const override { return {.channels = {{"theta", size_, Weighting::by_weight, "theta"}}}; }
 

@@ -18,6 +18,7 @@ std::unique_ptr<Method> make_fedbn(const MethodContext& context) {
   return aggregate_by_role(make_averaging(context, 0.0), "fedbn",
                            {.options = context.options,
                             .client = context.client,
+                            .server = context.server,
                             .aggregate = all_local,
                             .layout = context.layout,
                             .clients = context.clients,

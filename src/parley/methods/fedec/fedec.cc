@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "parley/base/errors.h"
@@ -16,7 +17,7 @@
 namespace parley {
 namespace {
 
-constexpr const char *kNetwork = "fedec", *kClasses = "class_distribution", *kInferences = "fedec_inferences";
+constexpr const char *kNetwork = "fedec", *kClasses = "class_distribution", *kReports = "fedec_reports";
 
 enum class Weights { match, mass, elbo, size, uniform };
 
@@ -51,8 +52,15 @@ InferenceOptions inference_options(const MethodContext& context) {
 // fedavg with FeDEC's rule for the running statistics, where the model has any.
 std::unique_ptr<Method> averaging(const MethodContext& context) {
   auto method = make_averaging(context, 0.0);
-  if (running_pairs(*context.layout).empty()) return method;
-  return aggregate_running_statistics(std::move(method), *context.layout, rule_of(context.options.text("bn_variance")));
+  const std::string& name = context.options.text("bn_variance");
+  const VarianceRule rule = rule_of(name);
+  if (!running_pairs(*context.layout).empty()) {
+    return aggregate_running_statistics(std::move(method), *context.layout, rule);
+  }
+  if (rule == VarianceRule::mixture || rule == VarianceRule::literal) {
+    fail("method.bn_variance = \"{}\": the model has no running variances (no batch norm); use \"mean\"", name);
+  }
+  return method;
 }
 
 // Averages as the method inside does, with π in place of the clients' own weights.
@@ -75,6 +83,7 @@ class Reweighted : public MethodWrapper {
     for (std::size_t k = 0; k < singles.size(); ++k) {
       update.weight = pi[k];
       update.channels = singles[k].channels;
+      update.channels.resize(update.encoded_bytes.size());  // a wrapper around this one sends more
       sum.add(update);
     }
     ServerTask inner{.round = task.round, .clients = task.clients, .state = task.state, .sum = sum, .step = task.step};
@@ -113,35 +122,42 @@ class Fedec final : public Reweighted {
         options_(inference_options(context)),
         means_(method_->schema().channel("running_mean")),
         vars_(method_->schema().channel("running_var")),
-        inference_(options_, 2 * method_->schema().channels[means_].size),
+        inference_(options_, moments()),
         classes_layout_(std::make_shared<const Layout>(std::vector<LayoutEntry>{
-            {"z", {static_cast<std::int64_t>(context.clients), static_cast<std::int64_t>(options_.classes)}}})) {}
+            {"z", {static_cast<std::int64_t>(context.clients), static_cast<std::int64_t>(options_.classes)}}})),
+        reports_layout_(std::make_shared<const Layout>(std::vector<LayoutEntry>{
+            {"moments", {static_cast<std::int64_t>(context.clients), static_cast<std::int64_t>(moments())}}})) {}
 
   void start(State& state) const override {
     method_->start(state);
     state.add(kNetwork, inference_.layout(), false, Flat(inference_.layout()->size(), 0.0f));
     state.add(kClasses, classes_layout_, false, Flat(classes_layout_->size(), 0.0f));
-    state.scalars[kInferences] = 0.0;
+    state.add(kReports, reports_layout_, false, Flat(reports_layout_->size(), 0.0f));
   }
 
  private:
+  std::size_t moments() const { return 2 * method_->schema().channels[means_].size; }
+
   std::vector<double> weights(ServerTask& task) const override {
     const auto singles = task.sum.singles();
-    const ClientRows moments = moments_of(singles);
+    const Reports reports = collect(singles, task.state);
     const auto network = task.state.at(kNetwork);
     Stream stream(seed_, "fedec", task.round);
-    if (task.state.scalars[kInferences]++ == 0.0) {
-      std::ranges::copy(inference_.initial(moments, stream), network.begin());
+    // Until it has heard enough clients to know the corners by, it looks for them anew.
+    if (reports.before < std::min(task.clients, 2 * options_.classes)) {
+      std::ranges::copy(inference_.initial(reports.moments, stream), network.begin());
     }
-    const Inferred inferred = inference_.infer(moments, network, stream);
+    Inferred inferred = inference_.infer(reports.moments, network, stream);
     if (!std::ranges::all_of(inferred.z.values, [](double x) { return std::isfinite(x); })) {
       fail<RunError>(
           "round {}: the inference of class distributions diverged; lower method.inference_lr or use weights = "
           "\"size\"",
           task.round);
     }
-    remember(singles, inferred.z, task.state.at(kClasses));
+    remember(reports, inferred.z, task.state);
     task.metrics["reconstruction"] = inferred.reconstruction;
+    inferred.z.values.resize(singles.size() * inferred.z.columns);  // those that are weighted now
+    inferred.elbo.resize(singles.size());
     return choose(singles, inferred);
   }
 
@@ -154,25 +170,48 @@ class Fedec final : public Reweighted {
     return match_weights(inferred.z, uniform, sizes);
   }
 
-  // A row for each client: the mean and the raw second moment of every norm channel.
-  ClientRows moments_of(std::span<const Single> singles) const {
-    const std::size_t channels = singles.front().channels[means_].size();
-    ClientRows moments{.columns = 2 * channels};
+  // Of every client that has ever reported, its last report: the mean and the raw second moment of every norm channel.
+  // A cohort of two alone could not be told apart from any other two.
+  struct Reports {
+    std::vector<std::size_t> clients;  // this round's, in the order of the cohort, then the others
+    ClientRows moments;
+    std::size_t before = 0;  // clients that had reported earlier
+  };
+
+  Reports collect(std::span<const Single> singles, const State& state) const {
+    Reports reports{.moments = {.columns = moments()}};
+    auto& values = reports.moments.values;
     for (const auto& single : singles) {
       const Flat &means = single.channels[means_], &vars = single.channels[vars_];
-      moments.values.insert(moments.values.end(), means.begin(), means.end());
-      for (std::size_t i = 0; i < channels; ++i) moments.values.push_back(vars[i] + double{means[i]} * means[i]);
+      values.insert(values.end(), means.begin(), means.end());
+      for (std::size_t i = 0; i < means.size(); ++i) values.push_back(vars[i] + double{means[i]} * means[i]);
+      reports.clients.push_back(single.client);
     }
-    return moments;
+    const auto classes = state.at(kClasses), earlier = state.at(kReports);
+    for (std::size_t k = 0; k < classes.size() / options_.classes; ++k) {
+      if (classes[k * options_.classes] == 0.0f) continue;  // a share is never 0 in one that was inferred
+      ++reports.before;
+      if (std::ranges::find(singles, k, &Single::client) != singles.end()) continue;
+      const auto row = earlier.subspan(k * moments(), moments());
+      values.insert(values.end(), row.begin(), row.end());
+      reports.clients.push_back(k);
+    }
+    return reports;
   }
 
-  // Rows that sum to 1, whatever the latents.
-  void remember(std::span<const Single> singles, const ClientRows& z, std::span<float> classes) const {
-    for (std::size_t k = 0; k < singles.size(); ++k) {
+  // Class distributions sum to 1, whatever the latents.
+  void remember(const Reports& reports, const ClientRows& z, State& state) const {
+    const auto classes = state.at(kClasses), last = state.at(kReports);
+    const auto to_float = [](double x) { return static_cast<float>(x); };
+    for (std::size_t k = 0; k < reports.clients.size(); ++k) {
       const auto row = z.row(k);
       const double total = std::accumulate(row.begin(), row.end(), 0.0);
-      std::ranges::transform(row, classes.begin() + static_cast<std::ptrdiff_t>(singles[k].client * z.columns),
-                             [&](double share) { return static_cast<float>(share / total); });
+      const auto at = static_cast<std::ptrdiff_t>(reports.clients[k]);
+      std::ranges::transform(row, classes.begin() + at * static_cast<std::ptrdiff_t>(z.columns), [&](double share) {
+        return std::max(to_float(share / total), std::numeric_limits<float>::min());
+      });
+      std::ranges::transform(reports.moments.row(k), last.begin() + at * static_cast<std::ptrdiff_t>(moments()),
+                             to_float);
     }
   }
 
@@ -182,7 +221,7 @@ class Fedec final : public Reweighted {
   InferenceOptions options_;
   std::size_t means_, vars_;  // channels of an update
   Inference inference_;
-  std::shared_ptr<const Layout> classes_layout_;
+  std::shared_ptr<const Layout> classes_layout_, reports_layout_;
 };
 
 std::unique_ptr<Method> make_fedec(const MethodContext& context) {

@@ -249,7 +249,31 @@ TEST(Fedec, WhatIsInferredIsInTheState) {
   const auto z = bed.state().at("class_distribution");
   ASSERT_EQ(z.size(), 9u);
   for (std::size_t k = 0; k < 3; ++k) EXPECT_NEAR(z[3 * k] + z[3 * k + 1] + z[3 * k + 2], 1.0, 1e-5);
-  EXPECT_EQ(bed.state().scalars.at("fedec_inferences"), 2.0);
+}
+
+// A report is judged beside the last ones of all other clients, so that a cohort of one can be told from the others.
+TEST(Fedec, KnowsAClientThatTakesPartAlone) {
+  const TestBed::Quadratics kinds{.h = {{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                                  .m = {{0, 0}, {9, 1}, {1, 9}, {.1f, 0}, {9, 1.1f}, {1.1f, 9}},
+                                  .copies = {4, 4, 4, 4, 4, 4},
+                                  .spread = {{.1f, .1f}, {.1f, .1f}, {.1f, .1f}, {.1f, .1f}, {.1f, .1f}, {.1f, .1f}}};
+  TestBed bed("fedec", kinds, with(fedec("match", "pooled"), "method.classes", std::int64_t{3}));
+  for (std::size_t round = 1; round <= 12; ++round) bed.round(round, {round % 6});
+  const auto z = bed.state().at("class_distribution");
+  const auto likeliest = [&](std::size_t k) {
+    const auto row = z.subspan(3 * k, 3);
+    return std::ranges::max_element(row) - row.begin();
+  };
+  for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(likeliest(k), likeliest(k + 3)) << k;
+  EXPECT_EQ((std::set{likeliest(0), likeliest(1), likeliest(2)}.size()), 3u);
+}
+
+TEST(Fedec, CarriesTheOptimisersStateBesideItsChannels) {
+  TestBed bed("fedec", kThree,
+              with(with(fedec("uniform", "mean", false), "client.optimizer", std::string("momentum")), "client.state",
+                   std::string("central")));
+  bed.rounds(2);
+  EXPECT_TRUE(std::ranges::any_of(bed.state().at("slot1"), [](float x) { return x != 0.0f; }));
 }
 
 TEST(Fedec, NegativeVariancesAreRefused) {
@@ -272,6 +296,8 @@ TEST(Fedec, RefusesWhatItCannotInferFrom) {
   EXPECT_EQ(refused(fedec("match", "pooled", false)),
             "method.weights = \"match\": fedec infers them from running statistics, and the model has none (no batch "
             "norm); use \"size\" or \"uniform\", or a model with batch norm (lenet, cnn4, …)");
+  EXPECT_EQ(refused(fedec("size", "literal", false)),
+            "method.bn_variance = \"literal\": the model has no running variances (no batch norm); use \"mean\"");
   EXPECT_EQ(refused(with(fedec("match", "pooled"), "aggregate.running_var", std::string("mixture"))),
             "aggregate.running_var = \"mixture\": fedec has a rule of its own; set method.bn_variance, or use fedavg");
 }

@@ -27,6 +27,8 @@ class FedSgd final : public Method {
     update.training = {loss * static_cast<double>(examples), examples, 1};
   }
 
+  std::size_t own_networks() const override { return 0; }
+
   void server(ServerTask& task) const override {
     task.sum.take_mean("gradient");
     const auto target = task.sum.edit("gradient");

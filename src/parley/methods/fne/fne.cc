@@ -115,6 +115,8 @@ class Fne final : public Method {
         update);
   }
 
+  std::size_t own_networks() const override { return 0; }
+
   void server(ServerTask& task) const override {
     const auto fitness = take_fitness(task);
     const auto order = ranked(fitness);

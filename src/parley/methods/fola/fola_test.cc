@@ -180,9 +180,10 @@ TEST(Fola, DrawsWhatIsTrainedAndKeepsTheRest) {
                                             {.input_shape = {2}, .outputs = 1, .loss = Loss::mse});
   const auto methods = parley::methods();
   const auto& entry = methods.at("fola");
-  const Options options("method", entry.about.options), client("client"), aggregate("aggregate");
+  const Options options("method", entry.about.options), client("client"), server("server"), aggregate("aggregate");
   const auto fola = entry.make({.options = options,
                                 .client = client,
+                                .server = server,
                                 .aggregate = aggregate,
                                 .layout = layout,
                                 .clients = 1,

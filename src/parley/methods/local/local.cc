@@ -2,40 +2,46 @@
 
 #include <algorithm>
 
+#include "parley/base/errors.h"
+
 namespace parley {
 namespace {
 
-constexpr const char* kInitial = "initial";
 constexpr const char* kOwn = "own_theta";
 
 class Local final : public Method {
  public:
-  explicit Local(const MethodContext& context) : layout_(context.layout) {}
-
-  // For the average that is evaluated as the shared model; nobody trains from it.
-  Schema schema() const override { return {.channels = {{"theta", layout_->size(), Weighting::by_weight, kInitial}}}; }
-
-  // A client that is seen for the first time in round 50 starts where the others did.
-  void start(State& state) const override {
-    const auto theta = state.at("theta");
-    state.add(kInitial, layout_, true, Flat(theta.begin(), theta.end()));
+  // A client that is seen for the first time in round 50 starts where the others did, which it can draw itself.
+  explicit Local(const MethodContext& context)
+      : size_(context.layout->size()), initial_(context.initial.begin(), context.initial.end()) {
+    if (context.client.text("state") == "central" && context.client.text("optimizer") != "sgd") {
+      fail(
+          "client.state = \"central\": local has nobody to share an optimiser's state with; use \"worker\" or "
+          "\"reset\"");
+    }
   }
 
+  // For the average that is evaluated as the shared model; nobody trains from it.
+  Schema schema() const override { return {.channels = {{"theta", size_, Weighting::by_weight, "theta"}}}; }
+
   void client(const ClientTask& task, Update& update) const override {
-    if (const auto record = task.store.load(task.client)) {
-      task.load_weights(record->at(kOwn));
-    } else {
-      task.load(kInitial);
-    }
+    const auto record = task.store.load(task.client);
+    task.load_weights(record ? record->at(kOwn) : initial_);
     task.train(update);
     std::ranges::copy(task.model.parameters(), update.channels[0].begin());
     task.store.stage(task.client, {{kOwn, update.channels[0]}});
   }
 
+  bool load_untrained(const ClientTask& task) const override {
+    task.load_weights(initial_);
+    return true;
+  }
+
   void server(ServerTask& task) const override { task.move_theta(task.sum.take_mean("theta")); }
 
  private:
-  std::shared_ptr<const Layout> layout_;
+  std::size_t size_;
+  Flat initial_;
 };
 
 }  // namespace

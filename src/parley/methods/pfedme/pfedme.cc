@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parley/methods/aggregate.h"
+
 namespace parley {
 namespace {
 
@@ -13,7 +15,9 @@ class PFedMe final : public Method {
       : layout_(context.layout),
         lambda_(static_cast<float>(context.options.real("lambda"))),
         pull_(static_cast<float>(context.options.real("pull"))),
-        steps_(static_cast<std::size_t>(context.options.integer("steps"))) {}
+        steps_(static_cast<std::size_t>(context.options.integer("steps"))) {
+    require_own_aggregation("pfedme", context, "its own models keep their norm layers; use fedavg or fedbn");
+  }
 
   Schema schema() const override { return {.channels = {{"theta", layout_->size(), Weighting::by_weight, "theta"}}}; }
 

@@ -49,6 +49,8 @@ class ParticleSwarm final : public Method {
         update);
   }
 
+  std::size_t own_networks() const override { return 0; }
+
   void server(ServerTask& task) const override {
     const auto fitness = take_fitness(task);
     const auto positions = task.state.at(kPositions), bests = task.state.at(kBests);

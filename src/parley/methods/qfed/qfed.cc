@@ -44,6 +44,8 @@ class QFed final : public Method {
                       delta.begin() + static_cast<std::ptrdiff_t>(layout_->trainable()));
   }
 
+  std::size_t own_networks() const override { return step_ == Step::gradient ? 0 : 1; }
+
   void server(ServerTask& task) const override {
     const double h = task.sum.scalar("h");
     const auto clients = static_cast<double>(task.sum.count());

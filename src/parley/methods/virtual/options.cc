@@ -60,7 +60,8 @@ std::vector<Option> VirtualOptions::declared() {
       {"snr", false, "count the clients' signal-to-noise ratios by tensor, for tools/plot_snr"},
       {"local",
        std::string("gradient"),
-       "gradient: client.optimizer on means and ln σ; ivon: variational online Newton, which learns the precision",
+       "gradient: client.optimizer on means and ln σ; ivon: variational online Newton, which learns the precision "
+       "(begin with beta = 0.001, rho = -4, client.lr = 0.001)",
        {},
        {"gradient", "ivon"}},
       {"ivon_beta1", 0.9, "local = ivon: decay of the mean gradient", below_one},

@@ -16,14 +16,13 @@ namespace {
 
 constexpr const char* kPrecision = "precision";
 constexpr const char* kSnr = "snr";
-// Of a client's record: its factor s_i, the posteriors it trained (means, then ρ), and whose record it is.
+// Of a client's record: its factor s_i, and the posteriors it trained (means, then ρ).
 constexpr const char* kFactorPrecision = "factor_precision";
 constexpr const char* kFactorShift = "factor_shift";
 constexpr const char* kOwn = "own";
 constexpr const char* kPrivate = "private";
-constexpr const char* kRun = "run";
 // The least part of its precision that a round may leave to a weight of the server.
-constexpr double kLeastShare = 1e-3;
+constexpr float kLeastShare = 1e-3f;
 
 // Owns a Gaussian in natural form.
 struct Natural {
@@ -47,10 +46,8 @@ class Virtual final : public Method {
            decay);
     }
     if (options_.ivon) refuse_for_ivon(context.client);
-    const auto model = client_model();
-    // Two words that tell this run's records from those of another run or model.
-    Stream name(context.seed, model->layout().describe(), clients_, examples_);
-    run_ = {static_cast<float>(name.below(1u << 24)), static_cast<float>(name.below(1u << 24))};
+    refuse_server_step(context.server);
+    (void)client_model();  // refuses a model without the form that is asked for
   }
 
   std::unique_ptr<Model> client_model() const override {
@@ -70,6 +67,7 @@ class Virtual final : public Method {
       schema.channels.push_back(
           {.name = kSnr, .size = snr_layout_->size(), .weighting = Weighting::plain, .statistic = true});
     }
+    schema.scalars = {{"floored", Weighting::plain}};
     if (options_.with_private) schema.scalars.push_back({"private_started", Weighting::plain});
     return schema;
   }
@@ -95,14 +93,14 @@ class Virtual final : public Method {
     const auto by_precision = task.sum.channel("delta_precision"), by_shift = task.sum.channel("delta_shift");
     const double rate = rate_of(task.cohort);
     std::vector<double> target(theta.begin(), theta.end());
-    std::size_t floored = 0;
+    double floored = task.sum.scalar("floored");
     for (std::size_t i = 0; i < shared; ++i) {
       const double before = precision[i], after = before + rate * by_precision[i];
       if (after > kLeastShare * before) {
         target[i] = (before * theta[i] + rate * by_shift[i]) / after;  // s ← s·ΠΔ^d
         precision[i] = static_cast<float>(after);
       } else {
-        ++floored;  // improper or nearly so: the clients' deltas contradict what they are deltas of
+        ++floored;  // no client that keeps to send() brings it here
       }
     }
     if (layout_->size() > shared) {
@@ -142,6 +140,16 @@ class Virtual final : public Method {
     }
   }
 
+  // Precision and factors take the whole of every delta, so the mean must too: their product is the posterior.
+  void refuse_server_step(const Options& server) const {
+    if (const std::string& step = server.text("step"); step != "replace") {
+      fail("server.step = \"{}\": virtual multiplies posteriors, which is the step; use \"replace\"", step);
+    }
+    if (const double lr = server.real("lr"); lr != 1.0) {
+      fail("server.lr = {}: virtual would move its mean without its precision; use 1, and method.rate to damp", lr);
+    }
+  }
+
   double initial_precision() const { return std::exp(-2.0 * options_.rho); }
   double rate_of(std::size_t cohort) const {
     return options_.rate > 0.0 ? options_.rate : 1.0 / static_cast<double>(cohort);
@@ -154,32 +162,14 @@ class Virtual final : public Method {
 
   ClientRecord recall(const ClientTask& task) const {
     if (auto record = task.store.load(task.client)) {
-      check(task, *record);
       return std::move(*record);
     }
     const std::size_t shared = layout_->trainable();
     const auto precision = static_cast<float>(share(task) * initial_precision());
-    ClientRecord record{{kFactorPrecision, Flat(shared, precision)}, {kFactorShift, Flat(shared)}, {kRun, run_}};
+    ClientRecord record{{kFactorPrecision, Flat(shared, precision)}, {kFactorShift, Flat(shared)}};
     Flat& shift = record[kFactorShift];
     for (std::size_t i = 0; i < shared; ++i) shift[i] = precision * initial_[i];
     return record;
-  }
-
-  void check(const ClientTask& task, const ClientRecord& record) const {
-    const auto fits = [&](const char* name, std::size_t size, bool needed) {
-      const auto found = record.find(name);
-      return found == record.end() ? !needed : found->second.size() == size;
-    };
-    const std::size_t shared = layout_->trainable(), own = task.model.layout().trainable() - 2 * shared;
-    const auto run = record.find(kRun);
-    if (run != record.end() && run->second == run_ && fits(kFactorPrecision, shared, true) &&
-        fits(kFactorShift, shared, true) && fits(kOwn, 2 * shared, false) && fits(kPrivate, own, false)) {
-      return;
-    }
-    fail(
-        "client {}: what it remembers is of another run or model, and its factor is not in this posterior; put the "
-        "records of this run back, or start it afresh",
-        task.client);
   }
 
   // The posterior that training starts from.
@@ -206,7 +196,7 @@ class Virtual final : public Method {
       Stream stream(task.seed, "private part", 0, task.client);
       model.start_private(stream, mean.subspan(shared));
       std::ranges::fill(rho.subspan(shared), static_cast<float>(options_.rho));
-      update.scalars[0] = 1.0;
+      update.scalars[1] = 1.0;
     }
     model.reseed(task.stream("training noise"));
   }
@@ -248,9 +238,20 @@ class Virtual final : public Method {
     const gauss::NaturalView delta{update.channels[0], update.channels[1]};
     const auto theta = task.broadcast.at("theta"), precision = task.broadcast.at(kPrecision);
     const auto mean = model.means(), rho = model.rhos();
+    const auto rate = static_cast<float>(rate_of(task.cohort));
+    if (!options_.consistent && rate == 1.0f) {
+      fail(
+          "method.rate = 0: 1/cohort is 1 for a cohort of one, and damping = \"reference\" then sends nothing; set it");
+    }
+    // What a client may take away from the server's precision, lest the whole cohort leave nothing of it.
+    const float most = (1.0f - 2.0f * kLeastShare) / (rate * static_cast<float>(task.cohort));
     Flat own(shared);
     for (std::size_t i = 0; i < shared; ++i) {
       own[i] = std::exp(-2.0f * rho[i]);
+      if (own[i] < (1.0f - most) * precision[i]) {
+        own[i] = (1.0f - most) * precision[i];
+        ++update.scalars[0];
+      }
       delta.precision[i] = own[i] - precision[i];
       delta.shift[i] = own[i] * mean[i] - precision[i] * theta[i];
     }
@@ -260,7 +261,6 @@ class Virtual final : public Method {
     update.encoded_bytes[0] = bytes.values + bytes.places;
     update.encoded_bytes[1] = bytes.values;
 
-    const auto rate = static_cast<float>(rate_of(task.cohort));
     if (!options_.consistent) gauss::power(delta, 1.0f - rate, delta);
     const float kept = options_.consistent ? rate : 1.0f;
     Flat &own_precision = record.at(kFactorPrecision), &own_shift = record.at(kFactorShift);
@@ -294,12 +294,12 @@ class Virtual final : public Method {
     return both;
   }
 
-  void report(ServerTask& task, std::size_t floored) const {
+  void report(ServerTask& task, double floored) const {
     const auto precision = task.state.at(kPrecision).first(layout_->trainable());
     double sum = 0.0;
     for (const float p : precision) sum += p;
     task.metrics["precision_mean"] = sum / static_cast<double>(precision.size());
-    task.metrics["floored"] = static_cast<double>(floored);
+    task.metrics["floored"] = floored;
     if (options_.with_private) task.metrics["private_started"] = task.sum.scalar("private_started");
   }
 
@@ -309,7 +309,6 @@ class Virtual final : public Method {
   Flat initial_;
   std::size_t clients_, examples_;
   std::shared_ptr<const Layout> snr_layout_;
-  Flat run_;
 };
 
 }  // namespace

@@ -259,7 +259,7 @@ TEST(Virtual, PrunedDeltasReachTheSamePlace) {
   whole.rounds(3);
   none.rounds(3);
   EXPECT_TRUE(std::ranges::equal(whole.theta(), none.theta()));  // METHODS.md §3, oracle 6
-  EXPECT_EQ(none.train(4, 0).wire_bytes(), 4 * sizeof(float) + sizeof(double));
+  EXPECT_EQ(none.train(4, 0).wire_bytes(), 4 * sizeof(float) + 2 * sizeof(double));
 }
 
 std::string refusal(const std::function<void()>& act) {
@@ -297,38 +297,31 @@ TEST(Virtual, KeepsAProperPosteriorUnderContradictoryDeltas) {
   EXPECT_NE(bed.theta()[0], 0.0f);
 }
 
-TEST(Virtual, RefusesARecordOfAnotherRunOrModel) {
-  TestBed bed = federation(exactly()), other = federation(exactly());
+// At rate 1 a cohort that is less sure than the server could take all of its precision away, or more.
+TEST(Virtual, ACohortThatIsLessSureLeavesAProperPosteriorAndTheProductOfItsFactors) {
+  TestBed bed = federation(with(with(exactly(), "method.rate", 1.0), "method.rho", -3.0));
   bed.round(1);
-  const ClientRecord good = *bed.store().load(0);
-  const auto with_record = [&](ClientRecord record) {
-    other.store().stage(0, std::move(record));
-    other.store().commit(1);
-    return refusal([&] { other.train(2, 0); });
-  };
-  EXPECT_EQ(with_record(good), "none");
-  ClientRecord another_run = good, another_model = good, damaged = good;
-  another_run.at("run")[0] += 1.0f;
-  another_model.at("factor_shift").push_back(0.0f);
-  damaged.erase("factor_precision");
-  for (const auto& record : {another_run, another_model, damaged}) {
-    EXPECT_EQ(
-        with_record(record),
-        "client 0: what it remembers is of another run or model, and its factor is not in this posterior; put the "
-        "records of this run back, or start it afresh");
+  const auto precision = bed.state().at("precision");
+  for (std::size_t i = 0; i < precision.size(); ++i) {
+    EXPECT_GT(precision[i], 0.0f);
+    double product = 0.0;
+    for (std::size_t client = 0; client < bed.clients(); ++client) {
+      product += bed.store().load(client)->at("factor_precision")[i];
+    }
+    EXPECT_NEAR(product, precision[i], 1e-4 * precision[i]);
   }
 }
 
 TEST(Virtual, AMissingPrivatePartStartsAfreshAndIsCounted) {
   TestBed bed("virtual", kOpposite, local(0.05, 2));
-  EXPECT_EQ(bed.train(1, 0).scalars[0], 1.0);
+  EXPECT_EQ(bed.train(1, 0).scalars[1], 1.0);
   bed.round(1);
-  EXPECT_EQ(bed.train(2, 0).scalars[0], 0.0);
+  EXPECT_EQ(bed.train(2, 0).scalars[1], 0.0);
   ClientRecord record = *bed.store().load(0);
   record.erase("private");
   bed.store().stage(0, std::move(record));
   bed.store().commit(2);
-  EXPECT_EQ(bed.train(3, 0).scalars[0], 1.0);
+  EXPECT_EQ(bed.train(3, 0).scalars[1], 1.0);
 }
 
 TEST(Virtual, RefusesSettingsItCannotHonour) {
@@ -337,6 +330,14 @@ TEST(Virtual, RefusesSettingsItCannotHonour) {
             "client.weight_decay = 0.1: it would pull ln σ towards 0 too; virtual has a prior, method.prior_scale");
   EXPECT_EQ(made({{"method.damping", std::string("reference")}, {"method.rate", 1.0}}),
             "method.rate = 1: with damping = \"reference\" clients keep and send Δ^(1 − rate), nothing; use less");
+  EXPECT_EQ(made({{"server.step", std::string("adam")}}),
+            "server.step = \"adam\": virtual multiplies posteriors, which is the step; use \"replace\"");
+  EXPECT_EQ(made({{"server.lr", 0.5}}),
+            "server.lr = 0.5: virtual would move its mean without its precision; use 1, and method.rate to damp");
+  TestBed reference("virtual", kOpposite, with(local(0.05, 2), "method.damping", std::string("reference")));
+  EXPECT_EQ(
+      refusal([&] { reference.round(1, {0}); }),
+      "method.rate = 0: 1/cohort is 1 for a cohort of one, and damping = \"reference\" then sends nothing; set it");
   EXPECT_EQ(made({{"client.optimizer", std::string("momentum")}, {"client.state", std::string("central")}}),
             "client.state = \"central\": clients train a model of their own, whose optimiser the server cannot carry; "
             "use \"worker\" or \"reset\"");
