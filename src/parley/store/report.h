@@ -31,9 +31,11 @@ struct ReportRound {
   std::vector<ReportVisit> visits;       // in the order in which they ended
 };
 
-// What one client has of a run: accuracies on its own test data.
+// What one client has of a run on its own test data.
 struct ReportClient {
-  std::optional<double> shared, own;
+  // Of its own model over the shared one: points of accuracy, or, where nothing is classified, how much lower its loss.
+  std::optional<double> gain;
+  bool classified = false;
 };
 
 // One run folder. Everything but the name may be missing from it.

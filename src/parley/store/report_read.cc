@@ -130,12 +130,18 @@ void read_clients(const fs::path& path, ReportRun& run) {
   if (!fs::exists(path)) return;
   const Json table = parse(read_file(path));
   if (!table.is_array()) fail("{}: not a JSON list; delete the file or run again with --overwrite", path.string());
-  const auto accuracy = [](const Json& row, const char* key) -> std::optional<double> {
-    if (!row.is_object() || !row.contains(key) || !row[key].is_number()) return {};
-    return row[key].get<double>();
+  const auto difference = [](const Json& row, const char* less, const char* more) -> std::optional<double> {
+    if (!row.is_object() || !row.contains(less) || !row[less].is_number()) return {};
+    if (!row.contains(more) || !row[more].is_number()) return {};
+    return row[more].get<double>() - row[less].get<double>();
   };
   for (const auto& row : table) {
-    run.clients.push_back({.shared = accuracy(row, "s_accuracy"), .own = accuracy(row, "mt_accuracy")});
+    const auto points = difference(row, "s_accuracy", "mt_accuracy");
+    if (points) {
+      run.clients.push_back({.gain = 100.0 * *points, .classified = true});
+    } else {
+      run.clients.push_back({.gain = difference(row, "mt_loss", "s_loss")});
+    }
   }
 }
 

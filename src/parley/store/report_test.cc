@@ -62,6 +62,10 @@ TEST_F(ReportTest, SaysWhichClientsGainFromAModelOfTheirOwn) {
   const std::string page = render_report(read());
   EXPECT_NE(page.find("What each client has of it"), std::string::npos);
   EXPECT_NE(page.find("<td>50 %</td><td>25 %</td><td>-10.0</td>"), std::string::npos) << "half gain, a quarter lose";
+  write("fedavg/clients.json", R"([{"client":0,"s_loss":0.5,"mt_loss":0.25},{"client":3,"s_loss":0.5,"mt_loss":1.5}])");
+  const std::string losses = render_report(read());
+  EXPECT_NE(losses.find("S less MT, in loss"), std::string::npos);
+  EXPECT_NE(losses.find("<td>50 %</td><td>50 %</td><td>-1</td>"), std::string::npos);
   write("fedavg/clients.json", "{}");
   EXPECT_NE(refusal().find("clients.json: not a JSON list"), std::string::npos);
 }
