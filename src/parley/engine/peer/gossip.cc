@@ -82,7 +82,9 @@ void Gossip::arrive(const PeerEvent& event, RoundReport& report) {
 }
 
 void Gossip::wait(std::size_t node, std::size_t message) {
-  std::erase_if(messages_, [&](const auto& other) { return other.second.to == node && other.second.waiting; });
+  std::erase_if(messages_, [&](const auto& other) {
+    return other.first != message && other.second.to == node && other.second.waiting;
+  });
   messages_[message].waiting = true;
   events_.plan(free_[node], node, Kind::arrive, message);
 }

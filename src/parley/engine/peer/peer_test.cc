@@ -383,19 +383,21 @@ TEST(Gossip, TheLastOneLeftLearnsFromItselfAndThenNobodyIsLeft) {
   EXPECT_THROW(run({"method.name=gossip", "peer.failures=0.99", "peer.horizon=1", "run.rounds=100"}), RunError);
 }
 
-// Training takes ten periods, so nine messages in ten come to a busy node.
+// Training takes as long as a period, so that events fall together, or many of them, so that most messages come to a
+// busy node. A few are on their way at any time.
 TEST(Gossip, ABusyNodeKeepsOnlyTheLastMessage) {
-  const Experiment one =
-      experiment({"method.name=gossip", "method.period=0.01", "network.step_seconds=0.05", "network.delay=0"});
-  ClientStore store(ClientStore::Keep::memory, {}, real_files());
-  const auto engine = one.make_engine(one, store, 1);
-  RoundReport report;
-  for (std::size_t round = 1; round <= 6; ++round) {
-    report = engine->round(round, {});
-    store.commit(round);
+  for (const auto& [period, most] : {std::pair("0.1", 15u), std::pair("0.02", 30u)}) {
+    const Experiment one = experiment({"method.name=gossip", std::string("method.period=") + period, "client.epochs=5",
+                                       "client.batch=32", "data.rows=300", "partition.clients=5"});
+    ClientStore store(ClientStore::Keep::memory, {}, real_files());
+    const auto engine = one.make_engine(one, store, 1);
+    for (std::size_t round = 1; round <= 40; ++round) {
+      const RoundReport report = engine->round(round, {});
+      EXPECT_GE(report.transmissions, 1u);
+      store.commit(round);
+      EXPECT_LE(engine->progress().at("messages").size(), most) << period;
+    }
   }
-  EXPECT_GT(report.transmissions, 5 * report.clients);
-  EXPECT_LE(engine->progress().at("messages").size(), 3 * 20u);  // one waits at each node; the rest is on its way
 }
 
 TEST(Walk, DoesNotGoToAndFroInASparseGraph) {
