@@ -146,7 +146,8 @@ double Variational::backward(const Batch& batch) {
 std::unique_ptr<Variational> make_variational(std::unique_ptr<Model> network, bool with_private) {
   if (auto own = network->variational(with_private)) return own;
   if (with_private) {
-    fail("method.private = true: this model has no form with a private part; set false, or use mlp, logistic or linear");
+    fail(
+        "method.private = true: this model has no form with a private part; set false, or use mlp, logistic or linear");
   }
   return std::make_unique<WeightDraws>(std::move(network));
 }
