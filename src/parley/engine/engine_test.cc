@@ -211,10 +211,7 @@ TEST(Engine, AMethodThatIsFinishedEndsTheRunWithAnEvaluation) {
 TEST(Engine, ADivergedClientIsRefusedByNameAndTheRoundGoesOn) {
   // Client 1's labels are fine, but its features explode: its loss leaves the numbers at the first step.
   Experiment one = experiment({"partition.alpha=100", "partition.clients=4", "server.participation=1"});
-  auto data = std::make_shared<Dataset>(*one.federated.data.train);
-  auto& values = std::get<std::vector<float>>(data->values);
-  for (const auto row : one.federated.partition.clients[1]) values[row * data->features()] = 1e38f;
-  one.federated.data.train = data;
+  set_first_feature(one, 1, 1e38f);
   const TempFolder temp;
   const auto summary = run_experiment(one, temp / "run", {.threads = 2});
   ASSERT_EQ(summary.metrics.size(), 4u);

@@ -34,4 +34,12 @@ inline Experiment experiment_of(const char* toml, const std::vector<std::string>
   return build(settings_of(toml, assignments), catalogue(), cache);
 }
 
+// Gives every row of a client this number as its first feature: too large, and the client diverges.
+inline void set_first_feature(Experiment& experiment, std::size_t client, float value) {
+  auto data = std::make_shared<Dataset>(*experiment.federated.data.train);
+  auto& values = std::get<std::vector<float>>(data->values);
+  for (const auto row : experiment.federated.partition.clients[client]) values[row * data->features()] = value;
+  experiment.federated.data.train = data;
+}
+
 }  // namespace parley

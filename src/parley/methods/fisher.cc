@@ -1,7 +1,6 @@
 #include "parley/methods/fisher.h"
 
 #include <algorithm>
-
 #include <set>
 
 #include "parley/base/errors.h"

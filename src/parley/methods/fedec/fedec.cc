@@ -181,6 +181,7 @@ class Fedec final : public Reweighted {
   Reports collect(std::span<const Single> singles, const State& state) const {
     Reports reports{.moments = {.columns = moments()}};
     auto& values = reports.moments.values;
+    const std::size_t width = reports.moments.columns;
     for (const auto& single : singles) {
       const Flat &means = single.channels[means_], &vars = single.channels[vars_];
       values.insert(values.end(), means.begin(), means.end());
@@ -192,7 +193,7 @@ class Fedec final : public Reweighted {
       if (classes[k * options_.classes] == 0.0f) continue;  // a share is never 0 in one that was inferred
       ++reports.before;
       if (std::ranges::find(singles, k, &Single::client) != singles.end()) continue;
-      const auto row = earlier.subspan(k * moments(), moments());
+      const auto row = earlier.subspan(k * width, width);
       values.insert(values.end(), row.begin(), row.end());
       reports.clients.push_back(k);
     }
@@ -210,8 +211,8 @@ class Fedec final : public Reweighted {
       std::ranges::transform(row, classes.begin() + at * static_cast<std::ptrdiff_t>(z.columns), [&](double share) {
         return std::max(to_float(share / total), std::numeric_limits<float>::min());
       });
-      std::ranges::transform(reports.moments.row(k), last.begin() + at * static_cast<std::ptrdiff_t>(moments()),
-                             to_float);
+      std::ranges::transform(reports.moments.row(k),
+                             last.begin() + at * static_cast<std::ptrdiff_t>(reports.moments.columns), to_float);
     }
   }
 

@@ -49,9 +49,9 @@ class OpenEs final : public Method {
         update);
   }
 
-  // θ + lr·1/(Pσ)·Σ u_i ε_i (Salimans et al. 2017, alg. 2), with the ranks u of the P candidates.
   std::size_t own_networks() const override { return 0; }
 
+  // θ + lr·1/(Pσ)·Σ u_i ε_i (Salimans et al. 2017, alg. 2), with the ranks u of the P candidates.
   void server(ServerTask& task) const override {
     const auto fitness = take_fitness(task);
     const auto ranks = centred_ranks(fitness);
