@@ -1,5 +1,5 @@
 // parley report: a page from run folders.
-#include "parley/store/report.h"
+#include "parley/report/report.h"
 #include "commands.h"
 #include "parley/base/files.h"
 #include "terminal.h"

@@ -5,7 +5,7 @@
 #include "commands.h"
 #include "parley/base/errors.h"
 #include "parley/engine/study.h"
-#include "parley/store/report.h"
+#include "parley/report/report.h"
 #ifdef PARLEY_TORCH
 #include "parley/model/torch/torch_models.h"
 #endif

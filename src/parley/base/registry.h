@@ -21,6 +21,8 @@ struct About {
   std::string summary;  // one line
   std::string source;   // paper or place it comes from; may be empty
   std::vector<Option> options;
+  // Settings of other sections without which it refuses to run: "model.norm" and so on.
+  std::vector<std::pair<std::string, Value>> needs = {};
 };
 
 template <class Make>

@@ -1,5 +1,7 @@
 #include "parley/engine/client_results.h"
 
+#include <algorithm>
+
 #include "parley/engine/scores.h"
 
 namespace parley {
@@ -56,11 +58,39 @@ void add_to_row(Json& row, const std::string& prefix, const ClientResults& resul
   if (evaluation.classified()) row[prefix + "_accuracy"] = evaluation.accuracy();
 }
 
+// What the model, as network number `network`, predicts for all rows of the view.
+void add_view(Model& model, const View& view, std::size_t network, EvaluationBuffer& buffer, MeanPrediction& mean) {
+  for (std::size_t begin = 0; begin < view.size(); begin += kEvaluationChunk) {
+    add_prediction(model, view, begin, std::min(begin + kEvaluationChunk, view.size()), network, buffer, mean);
+  }
+}
+
 bool worse(const Evaluation& after, const Evaluation& before) {
   return after.classified() ? after.correct < before.correct : after.loss_sum > before.loss_sum;
 }
 
 }  // namespace
+
+void add_prediction(Model& model, const View& view, std::size_t begin, std::size_t end, std::size_t network,
+                    EvaluationBuffer& buffer, MeanPrediction& mean) {
+  buffer.outputs.resize((end - begin) * mean.width());
+  model.predict(buffer.batch.gather_range(view, begin, end), buffer.outputs);
+  mean.add(network, begin, buffer.outputs);
+}
+
+ClientResult test_networks(Model& model, const View& own, const View& ood, std::size_t networks,
+                           const std::function<void(std::size_t)>& load, EvaluationBuffer& buffer) {
+  MeanPrediction mean(model.loss(), own.size(), model.outputs());
+  MeanPrediction ood_mean(model.loss(), ood.size(), model.outputs());
+  for (std::size_t network = 0; network < networks; ++network) {
+    load(network);
+    add_view(model, own, network, buffer, mean);
+    add_view(model, ood, network, buffer, ood_mean);
+  }
+  ClientResult result{.evaluation = evaluate(mean, own), .ood_auroc = {}};
+  if (ood.size() > 0) result.ood_auroc = auroc(doubts(ood_mean), doubts(mean));
+  return result;
+}
 
 Json to_json(const ClientResults& results) {
   Json json = Json::array();

@@ -7,6 +7,7 @@
 // A client's own model changes only when it trains, so it is evaluated then and there, and no model is kept for it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,14 @@ struct ClientResult {
   Evaluation evaluation;
   std::optional<double> ood_auroc;  // how well its doubt tells evaluate.ood from that data
 };
+
+// What the networks that `load` puts into the model, one after the other, predict together for a client's own test data,
+// and for data of another kind where there are any. Throws RunError when that is not finite.
+ClientResult test_networks(Model& model, const View& own, const View& ood, std::size_t networks,
+                           const std::function<void(std::size_t network)>& load, EvaluationBuffer& buffer);
+// Adds what the model, as network number `network`, predicts for the rows [begin, end) of the view.
+void add_prediction(Model& model, const View& view, std::size_t begin, std::size_t end, std::size_t network,
+                    EvaluationBuffer& buffer, MeanPrediction& mean);
 
 using ClientResults = std::vector<std::optional<ClientResult>>;  // by client; nothing: never measured
 

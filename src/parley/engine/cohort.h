@@ -2,20 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <span>
 #include <vector>
 
-#include "parley/data/partition.h"
 #include "parley/methods/method.h"
 
 namespace parley {
 
-using CohortRule = std::function<std::vector<std::size_t>(const CohortTask&)>;
+// The clients that the rule (null: chance) names when it is asked for max(1, participation · K) of the K that hold data;
+// the largest first, so that a round on several threads does not end waiting for one big client. That order is also the
+// order of the sum. `sizes` says how many examples each client holds.
+std::vector<std::size_t> draw_cohort(std::span<const std::size_t> sizes, double participation, std::uint64_t seed,
+                                     std::size_t round, const CohortRule* rule = nullptr);
 
-// The clients that the rule names when it is asked for max(1, participation · K) of the K that hold data; the largest
-// first, so that a round on several threads does not end waiting for one big client. That order is also the order of
-// the sum.
-std::vector<std::size_t> draw_cohort(const Partition& partition, double participation, std::uint64_t seed,
-                                     std::size_t round, const CohortRule& rule = draw_at_random);
+// Largest first, of equals the one with the lower number.
+bool folds_before(std::size_t a, std::size_t size_a, std::size_t b, std::size_t size_b);
 
 }  // namespace parley

@@ -60,5 +60,7 @@ class Engine {
 struct Experiment;
 // The experiment and the store must outlive the engine.
 using MakeEngine = std::function<std::unique_ptr<Engine>(const Experiment&, ClientStore&, std::size_t threads)>;
+// The one that the experiment's method asks for.
+std::unique_ptr<Engine> make_engine(const Experiment& experiment, ClientStore& store, std::size_t threads);
 
 }  // namespace parley

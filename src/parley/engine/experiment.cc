@@ -7,9 +7,8 @@
 
 #include "parley/base/errors.h"
 #include "parley/data/test_share.h"
-#include "parley/engine/federation.h"
+#include "parley/engine/peer/peers.h"
 #include "parley/methods/aggregate.h"
-#include "parley/methods/central/central.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/tensor/safetensors.h"
 
@@ -103,20 +102,8 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
   for (const auto& entry : catalogue.methods.entries()) {
     const Options defaults("method", entry.about.options);
     try {
-      const auto method = entry.make({.options = defaults,
-                                      .client = context.client,
-                                      .server = context.server,
-                                      .aggregate = context.aggregate,
-                                      .layout = context.layout,
-                                      .clients = context.clients,
-                                      .examples = context.examples,
-                                      .seed = context.seed,
-                                      .model = context.model,
-                                      .new_model = context.new_model,
-                                      .initial = context.initial,
-                                      .features = context.features,
-                                      .server_data = context.server_data});
-      if (method->has_posterior()) names.push_back(entry.about.name);
+      const auto method = entry.make(context.with_options(defaults));
+      if (method->posterior() != nullptr) names.push_back(entry.about.name);
     } catch (const InputError&) {
       // One that cannot run with this [client] or model is no way out.
     }
@@ -127,7 +114,7 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
 void require_posterior(const Method& method, const Settings& settings, const Catalogue& catalogue,
                        const MethodContext& context) {
   const std::int64_t samples = settings.evaluate.integer("posterior_samples");
-  if (samples == 0 || method.has_posterior()) return;
+  if (samples == 0 || method.posterior() != nullptr) return;
   fail(
       "evaluate.posterior_samples = {}: with these settings {} has no posterior to draw networks from; methods that "
       "have one by default: {}",
@@ -166,6 +153,13 @@ std::unique_ptr<Method> make_method(const Settings& settings, const Catalogue& c
   return carry_optimizer_state(std::move(method), context, slots);
 }
 
+// By copies: the experiment may move.
+NewModel model_maker(const Experiment& experiment) {
+  return [make = experiment.make_model, options = experiment.settings.model, task = experiment.task] {
+    return make(options, task);
+  };
+}
+
 // The weights of evaluate.reference; empty when there are none.
 Flat load_reference(const Settings& settings, const Layout& layout) {
   const std::string& file = settings.evaluate.text("reference");
@@ -190,9 +184,6 @@ void refuse_for_peers(const Settings& settings) {
       fail("aggregate.{} = {}: {} has no server that aggregates; use \"mean\"", key, to_toml(value), name);
     }
   }
-  if (!settings.evaluate.text("ood").empty()) {
-    fail("evaluate.ood = \"{}\": not measured for the models of {}; set \"\"", settings.evaluate.text("ood"), name);
-  }
   if (const std::string& file = settings.evaluate.text("reference"); !file.empty()) {
     fail("evaluate.reference = \"{}\": not measured for the models of {}; set \"\"", file, name);
   }
@@ -201,21 +192,15 @@ void refuse_for_peers(const Settings& settings) {
   }
 }
 
-void choose_engine(Experiment& experiment, const Catalogue& catalogue) {
+// Where there is no server: who can reach whom.
+void connect_peers(Experiment& experiment, const Catalogue& catalogue) {
   const Settings& settings = experiment.settings;
-  if (!settings.among_peers) {
-    experiment.make_engine = [](const Experiment& built, ClientStore& store, std::size_t threads) {
-      return std::make_unique<Federation>(built, store, threads);
-    };
-    return;
-  }
+  if (!settings.among_peers) return;
   refuse_for_peers(settings);
   experiment.network = std::make_shared<const Network>(settings.peer, *experiment.pace, settings.graph,
                                                        catalogue.graphs, experiment.federated.partition,
-                                                       static_cast<std::uint64_t>(settings.run.integer("seed")));
-  const PeerMethod& peers = catalogue.peers.at(settings.method.text("name")).make;
-  peers.check(experiment);
-  experiment.make_engine = peers.make;
+                                                       experiment.seed());
+  catalogue.peers.at(settings.method.text("name")).make.check(experiment);
 }
 
 }  // namespace
@@ -235,7 +220,7 @@ Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& 
   Stream stream(seed, "partition");
   const auto& entry = catalogue.partitions.at(settings.partition.text("kind"));
   federated.partition = entry.make(*federated.data.train, settings.partition, stream);
-  if (settings.method.text("name") == kCentral) federated.partition = pooled(federated.partition);
+  if (catalogue.methods.at(settings.method.text("name")).make.pools_data) federated.partition = pooled(federated.partition);
   deal_own_test(federated, settings, seed);
   set_aside_for_server(federated, settings, seed);
   const auto& clients = federated.partition.clients;
@@ -254,7 +239,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   experiment.partition_text = describe(catalogue.partitions.at(settings.partition.text("kind")), settings.partition,
                                        experiment.federated.partition);
   const auto model = experiment.new_model();
-  experiment.layout = std::make_shared<const Layout>(model->layout());
+  experiment.layout = std::make_shared<const Layout>(with_layers(model->layout(), model->layers()));
   experiment.initial = initial_weights(*model, settings);
   experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;
   const MethodContext context{.options = settings.method,
@@ -262,17 +247,18 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                               .server = settings.server,
                               .aggregate = settings.aggregate,
                               .layout = experiment.layout,
+                              .task = experiment.task,
                               .clients = experiment.clients(),
                               .examples = experiment.federated.partition.examples(),
-                              .seed = static_cast<std::uint64_t>(settings.run.integer("seed")),
-                              .model = *model,
-                              .new_model = [make = experiment.make_model, options = settings.model,
-                                            task = experiment.task] { return make(options, task); },
-                              .initial = experiment.initial,
-                              .features = train.features(),
-                              .server_data = {.data = &train, .rows = experiment.federated.server_rows}};
+                              .seed = experiment.seed()};
   experiment.method = make_method(settings, catalogue, context, experiment.make_optimizer(settings.client)->slots());
+  const NewModel new_model = model_maker(experiment);
+  experiment.method->check_model(new_model);
   require_posterior(*experiment.method, settings, catalogue, context);
+  if (const auto& rows = experiment.federated.server_rows; !rows.empty()) {
+    experiment.server_examples =
+        std::make_unique<const ServerExamples>(ServerExamples{new_model, {.data = &train, .rows = rows}});
+  }
   experiment.reference = load_reference(settings, *experiment.layout);
   experiment.ood = load_ood(settings, catalogue, train, cache);
   experiment.server_step = catalogue.server_steps.at(settings.server.text("step")).make(settings.server);
@@ -285,8 +271,32 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
          settings.method.text("name"));
   }
   experiment.pace = std::make_shared<const Pace>(settings.network, experiment.clients(), context.seed);
-  choose_engine(experiment, catalogue);
+  connect_peers(experiment, catalogue);
   return experiment;
+}
+
+ServerSetup Experiment::server_setup() const {
+  return {.method = method.get(),
+          .step = server_step.get(),
+          .stages = &stages,
+          .layout = layout,
+          .initial = initial,
+          .seed = seed(),
+          .clients = clients(),
+          .participation = settings.server.real("participation"),
+          .min_clients = static_cast<std::size_t>(settings.server.integer("min_clients")),
+          .own = server_examples.get()};
+}
+
+ClientSetup Experiment::client_setup(SharedSchema schema) const {
+  return {.method = method.get(),
+          .stages = &stages,
+          .schema = std::move(schema),
+          .local = LocalOptions(settings.client),
+          .uniform_weights = settings.server.text("weighting") == "uniform",
+          .initial = initial,
+          .new_model = model_maker(*this),
+          .new_optimizer = [make = make_optimizer, options = settings.client] { return make(options); }};
 }
 
 std::string Experiment::describe_model() const {

@@ -9,9 +9,10 @@
 #include "parley/data/dataset.h"
 #include "parley/data/partition.h"
 #include "parley/engine/catalogue.h"
-#include "parley/engine/engine.h"
+#include "parley/engine/client_side.h"
 #include "parley/engine/pace.h"
 #include "parley/engine/peer/network.h"
+#include "parley/engine/server_side.h"
 #include "parley/engine/settings.h"
 #include "parley/methods/method.h"
 
@@ -50,20 +51,20 @@ struct Experiment {
   Flat initial;
   std::unique_ptr<Method> method;
   std::unique_ptr<ServerStep> server_step;
-  std::vector<std::unique_ptr<Stage>> stages;
+  Stages stages;
   MakeOptimizer make_optimizer;
   std::shared_ptr<const Dataset> ood;      // evaluate.ood: inputs unlike the data, seen through its transform; or null
   Flat reference;                          // evaluate.reference: weights of another run, or empty
   std::shared_ptr<const Pace> pace;        // how fast the simulated machines and links are
   std::shared_ptr<const Network> network;  // that peers live in; null when there is a server
-  MakeEngine make_engine;
+  std::unique_ptr<const ServerExamples> server_examples;  // null unless server.examples
   std::string partition_text;  // "dirichlet alpha=0.01, 10 clients"
 
   std::unique_ptr<Model> new_model() const { return make_model(settings.model, task); }
-  // A client's share in what is summed, as server.weighting says.
-  double weight_of(const View& data) const {
-    return settings.server.text("weighting") == "uniform" ? 1.0 : static_cast<double>(data.size());
-  }
+  std::uint64_t seed() const { return static_cast<std::uint64_t>(settings.run.integer("seed")); }
+  // What the two sides of a round are made from. The experiment must outlive them, and stay where it is.
+  ServerSetup server_setup() const;
+  ClientSetup client_setup(SharedSchema schema) const;
   std::size_t clients() const { return federated.partition.clients.size(); }
   std::string describe_model() const;  // "mlp 784-500-300-10"
 };

@@ -147,7 +147,7 @@ class Runner {
             experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
             checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files,
             fingerprint(identity(experiment.settings.to_toml()))),
-        engine_(experiment.make_engine(experiment, store_, controls.threads)) {}
+        engine_(make_engine(experiment, store_, controls.threads)) {}
 
   RunSummary run() {
     RunSummary summary;

@@ -73,10 +73,10 @@ std::map<std::string, double> compare_statistics(const Experiment& experiment, c
   }
   const Federated& federated = experiment.federated;
   const std::size_t classes = federated.data.train->classes;
-  constexpr const char* kInferred = "class_distribution";
-  if (classes > 0 && state.has(kInferred) && state.at(kInferred).size() == experiment.clients() * classes) {
+  const std::string channel = experiment.method->class_distribution();
+  if (classes > 0 && !channel.empty() && state.at(channel).size() == experiment.clients() * classes) {
     const auto counts = label_histogram(*federated.data.train, federated.partition);
-    if (const auto error = class_distribution_error(state.at(kInferred), counts)) {
+    if (const auto error = class_distribution_error(state.at(channel), counts)) {
       metrics["class_distribution_error"] = *error;
     }
   }

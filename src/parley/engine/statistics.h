@@ -11,7 +11,7 @@
 namespace parley {
 
 // For metrics.jsonl: bn_kl when there is evaluate.reference, class_distribution_error when the method infers class
-// distributions (fedec).
+// distributions.
 std::map<std::string, double> compare_statistics(const Experiment& experiment, const State& state);
 
 // KL(N(mean, var) ‖ N(mean, var) of the reference), the mean over all channels of all batch norms (FeDEC, Fig. 6).

@@ -36,11 +36,10 @@ void require_part(const Part& part, const std::string& value, const Layout& layo
 }
 
 // Statistics and weights that stay are taken from the model in which the method leaves a client's trained weights.
-void require_weights(const Part& part, const std::string& value, const std::string& name, const Method& method,
-                     const Layout& layout) {
+void require_weights(const Part& part, const std::string& value, const std::string& name, const Method& method) {
   const auto channels = method.schema().channels;
-  const auto weights = std::ranges::count_if(channels, [&](const auto& c) { return c.size == layout.size(); });
-  if (weights == 0 || method.client_model() != nullptr) {
+  const bool sends_weights = std::ranges::any_of(channels, [](const auto& c) { return c.layout != nullptr; });
+  if (!sends_weights) {
     fail("aggregate.{} = \"{}\": clients of {} do not send the weights of the model; use \"mean\"", part.key, value,
          name);
   }
@@ -96,7 +95,7 @@ std::unique_ptr<Method> aggregate_by_role(std::unique_ptr<Method> method, const 
     const std::string& value = context.aggregate.text(part.key);
     if (value == "mean") continue;
     require_part(part, value, *context.layout);
-    require_weights(part, value, name, *method, *context.layout);
+    require_weights(part, value, name, *method);
     if (value == "local") local.insert(part.roles.begin(), part.roles.end());
     if (value == "local" && std::string_view(part.key) == "norm") refuse_central_state(context.client);
   }
@@ -107,7 +106,7 @@ std::unique_ptr<Method> aggregate_by_role(std::unique_ptr<Method> method, const 
         "aggregate.running_mean = \"local\": the server's running variance is about its running mean, which then does "
         "not exist; use \"mean\", or running_var = \"local\" too");
   }
-  if (!local.empty()) method = keep_local(std::move(method), context.layout, local);
+  if (!local.empty()) method = keep_local(std::move(method), *context.layout, local);
   if (by_rule) method = aggregate_running_statistics(std::move(method), *context.layout, rule_of(running_var));
   return method;
 }

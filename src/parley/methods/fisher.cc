@@ -11,7 +11,7 @@ namespace {
 // The first trained entry that no shown layer holds; null when all are covered.
 const LayoutEntry* first_unseen(const MethodContext& context) {
   std::set<std::size_t> seen;
-  for (const auto& layer : context.model.layers()) {
+  for (const auto& layer : shown_layers(*context.layout)) {
     seen.insert(layer.weight.offset);
     if (layer.bias) seen.insert(layer.bias->offset);
   }
@@ -25,7 +25,7 @@ const LayoutEntry* first_unseen(const MethodContext& context) {
 
 FisherMeter::Of FisherMeter::of(const MethodContext& context) {
   if (context.options.text("gradient") == "minibatch") return Of::minibatch;
-  if (context.model.layers().empty()) {
+  if (shown_layers(*context.layout).empty()) {
     fail("method.gradient = \"per_sample\": this model does not show its layers; use \"minibatch\"");
   }
   if (const auto* entry = first_unseen(context)) {

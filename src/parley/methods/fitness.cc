@@ -51,11 +51,11 @@ double block_error_sum(Model& model, const Batch& block, Flat& outputs) {
 }  // namespace
 
 Schema fitness_schema(std::size_t candidates) {
-  return {.channels = {{.name = kFitness, .size = candidates, .statistic = true}}};
+  return {.channels = {{.name = kFitness, .count = candidates, .statistic = true}}};
 }
 
-void require_comparable(const Model& model) {
-  if (model.loss() == Loss::cross_entropy && model.outputs() == 1) {
+void require_comparable(const Task& task) {
+  if (task.loss == Loss::cross_entropy && task.outputs == 1) {
     fail(
         "model.loss = \"cross_entropy\": the probability of a single output is always 1, so no candidate would be "
         "fitter than another; use \"mse\", or data of two classes or more");
@@ -65,7 +65,7 @@ void require_comparable(const Model& model) {
 void measure_fitness(const ClientTask& task, const View& data, const WriteCandidate& write, Update& update) {
   task.load();
   const auto weights = task.model.parameters().first(task.model.layout().trainable());
-  Flat& fitness = update.channels[0];
+  Flat& fitness = update[kFitness];
   std::vector<double> errors(fitness.size(), 0.0);
   BatchBuffer buffer;
   Flat outputs;
@@ -88,7 +88,7 @@ void measure_fitness(const ClientTask& task, const View& data, const WriteCandid
   if (!any) fail<RefusedUpdate>("diverged: no candidate has a finite squared error on this client's data");
 }
 
-std::span<const double> take_fitness(ServerTask& task) {
+FlatDouble take_fitness(ServerTask& task) {
   return task.sum.take_mean(kFitness);
 }
 

@@ -17,7 +17,7 @@ namespace parley {
 Schema fitness_schema(std::size_t candidates);
 
 // Throws InputError when the model answers every example alike, whatever its weights.
-void require_comparable(const Model& model);
+void require_comparable(const Task& task);
 
 // Writes the trainable weights of a candidate. Called for 0, 1, 2, … in turn, once for each block of examples.
 using WriteCandidate = std::function<void(std::size_t candidate, std::span<float> weights)>;
@@ -31,7 +31,7 @@ using WriteCandidate = std::function<void(std::size_t candidate, std::span<float
 void measure_fitness(const ClientTask& task, const View& data, const WriteCandidate& write, Update& update);
 
 // The mean over the nodes. Once a round.
-std::span<const double> take_fitness(ServerTask& task);
+FlatDouble take_fitness(ServerTask& task);
 // Positions from the fittest to the least fit; of equals the first comes first.
 std::vector<std::size_t> ranked(std::span<const double> fitness);
 

@@ -9,11 +9,11 @@ namespace {
 
 constexpr const char* kRecord = "local_parts";
 
-class LocalParts final : public MethodWrapper {
+class LocalParts final : public MethodWrapper, private Personal {
  public:
-  LocalParts(std::unique_ptr<Method> method, std::shared_ptr<const Layout> layout, const std::set<Role>& roles)
-      : MethodWrapper(std::move(method)), layout_(std::move(layout)) {
-    std::ranges::copy_if(layout_->entries(), std::back_inserter(entries_),
+  LocalParts(std::unique_ptr<Method> method, const Layout& layout, const std::set<Role>& roles)
+      : MethodWrapper(std::move(method)) {
+    std::ranges::copy_if(layout.entries(), std::back_inserter(entries_),
                          [&](const LayoutEntry& entry) { return roles.contains(entry.role); });
   }
 
@@ -25,14 +25,11 @@ class LocalParts final : public MethodWrapper {
       const auto values = entry.of(task.model.parameters());
       own.insert(own.end(), values.begin(), values.end());
     }
-    task.store.amend(task.client, {{kRecord, std::move(own)}});
+    task.memory.amend({{kRecord, std::move(own)}});
     leave_out(task.broadcast, update);
   }
 
-  void load_shared(const ClientTask& task) const override {
-    const Flat theta = seen_by(task);
-    method_->load_shared(with_theta(task, theta));
-  }
+  const Personal* personal() const override { return this; }
 
   void server(ServerTask& task) const override {
     const auto theta = task.state.at("theta");
@@ -42,6 +39,17 @@ class LocalParts final : public MethodWrapper {
   }
 
  private:
+  const Personal& inside() const { return personal_of(*method_); }
+  bool other_model() const override { return inside().other_model(); }
+  std::unique_ptr<Model> model(const NewModel& shared) const override { return inside().model(shared); }
+  void load_shared(const ClientTask& task) const override {
+    const Flat theta = seen_by(task);
+    inside().load_shared(with_theta(task, theta));
+  }
+  std::size_t networks() const override { return inside().networks(); }
+  void load_own(const ClientTask& task, std::size_t network) const override { inside().load_own(task, network); }
+  bool load_untrained(const ClientTask& task) const override { return inside().load_untrained(task); }
+
   static ClientTask with_theta(const ClientTask& task, std::span<const float> theta) {
     ClientTask changed = task;
     changed.broadcast = task.broadcast.with("theta", theta);
@@ -52,8 +60,8 @@ class LocalParts final : public MethodWrapper {
   Flat seen_by(const ClientTask& task) const {
     const auto broadcast = task.broadcast.at("theta");
     Flat theta(broadcast.begin(), broadcast.end());
-    const auto record = task.store.load(task.client);
-    if (!record) return theta;
+    const ClientRecord* record = task.memory.known();
+    if (record == nullptr) return theta;
     auto own = record->at(kRecord).begin();
     for (const auto& entry : entries_) {
       std::copy_n(own, entry.size, entry.of(std::span(theta)).begin());
@@ -64,15 +72,13 @@ class LocalParts final : public MethodWrapper {
 
   // In place of what stays: "nothing changed". The server uses none of it; it must not learn it either.
   void leave_out(const Broadcast& broadcast, Update& update) const {
-    const Schema schema = method_->schema();
-    std::size_t kept = 0;
-    for (const auto& entry : entries_) kept += entry.size;
-    for (std::size_t c = 0; c < schema.channels.size(); ++c) {
-      const auto& spec = schema.channels[c];
-      if (spec.size != layout_->size() || spec.bound != ChannelSpec::Bound::any) continue;
-      update.encoded_bytes[c] = (spec.size - kept) * sizeof(float);
+    std::vector<OmittedRange> ranges;
+    for (const auto& entry : entries_) ranges.push_back({entry.offset, entry.size});
+    for (const ChannelSpec& spec : method_->schema().channels) {
+      if (spec.layout == nullptr || spec.bound != ChannelSpec::Bound::any) continue;
+      update.pack(spec.name, pack_omitted(ranges));
       for (const auto& entry : entries_) {
-        const auto values = entry.of(std::span(update.channels[c]));
+        const auto values = entry.of(std::span(update[spec.name]));
         if (spec.relative_to.empty()) {
           std::ranges::fill(values, 0.0f);
         } else {
@@ -82,15 +88,13 @@ class LocalParts final : public MethodWrapper {
     }
   }
 
-  std::shared_ptr<const Layout> layout_;
-  std::vector<LayoutEntry> entries_;
+  std::vector<LayoutEntry> entries_;  // in the layout's order
 };
 
 }  // namespace
 
-std::unique_ptr<Method> keep_local(std::unique_ptr<Method> method, std::shared_ptr<const Layout> layout,
-                                   const std::set<Role>& roles) {
-  return std::make_unique<LocalParts>(std::move(method), std::move(layout), roles);
+std::unique_ptr<Method> keep_local(std::unique_ptr<Method> method, const Layout& layout, const std::set<Role>& roles) {
+  return std::make_unique<LocalParts>(std::move(method), layout, roles);
 }
 
 }  // namespace parley

@@ -12,7 +12,6 @@
 namespace parley {
 
 // REQUIRES that training leaves the client's weights in the model, which every method does that sends weights.
-std::unique_ptr<Method> keep_local(std::unique_ptr<Method> method, std::shared_ptr<const Layout> layout,
-                                   const std::set<Role>& roles);
+std::unique_ptr<Method> keep_local(std::unique_ptr<Method> method, const Layout& layout, const std::set<Role>& roles);
 
 }  // namespace parley

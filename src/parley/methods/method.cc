@@ -1,7 +1,6 @@
 #include "parley/methods/method.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "parley/base/errors.h"
 #include "parley/model/evaluation.h"
@@ -49,16 +48,18 @@ std::vector<std::size_t> draw_at_random(const CohortTask& task) {
   return cohort;
 }
 
-Schema schema_of(const Method& method, const Layout& layout) {
-  Schema schema = method.schema();
-  for (auto& channel : schema.channels) {
-    if (channel.size == layout.size()) channel.measured = layout.size() - layout.trainable();
-  }
-  return schema;
+const Personal& personal_of(const Method& method) {
+  static const Personal nothing_special;
+  const Personal* personal = method.personal();
+  return personal != nullptr ? *personal : nothing_special;
 }
 
-void Method::draw(const State&, const PosteriorDraw&, Stream&, std::span<float>) const {
-  assert(false && "drawn from a method without a posterior");
+MethodContext MethodContext::with_options(const Options& other) const {
+  return {other, client, server, aggregate, layout, task, clients, examples, seed};
+}
+
+MethodContext MethodContext::with_aggregate(const Options& other) const {
+  return {options, client, server, other, layout, task, clients, examples, seed};
 }
 
 }  // namespace parley

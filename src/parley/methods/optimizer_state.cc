@@ -19,9 +19,7 @@ std::string slot_name(std::size_t k) {
 class Wrapper : public MethodWrapper {
  public:
   Wrapper(std::unique_ptr<Method> method, const MethodContext& context, const std::vector<Optimizer::Slot>& slots)
-      : MethodWrapper(std::move(method)), layout_(context.layout), slots_(slots), trained_(layout_->trainable()) {
-    if (const auto model = method_->client_model()) trained_ = model->layout().trainable();
-  }
+      : MethodWrapper(std::move(method)), layout_(context.layout), slots_(slots) {}
 
  protected:
   // The method's client half; its training starts from `state`, and leaves there what it ended with.
@@ -33,7 +31,6 @@ class Wrapper : public MethodWrapper {
 
   std::shared_ptr<const Layout> layout_;
   std::vector<Optimizer::Slot> slots_;
-  std::size_t trained_;  // weights that clients train
 };
 
 class WorkerState final : public Wrapper {
@@ -46,15 +43,16 @@ class WorkerState final : public Wrapper {
     ClientRecord record;
     for (std::size_t k = 0; k < slots_.size(); ++k) record[slot_name(k)] = std::move(state.slots[k]);
     record[kSteps] = Flat{static_cast<float>(state.steps)};  // exact to 2²⁴ steps; the bias is gone long before
-    task.store.amend(task.client, std::move(record));
+    task.memory.amend(std::move(record));
   }
 
  private:
   OptimizerState remembered(const ClientTask& task) const {
     OptimizerState state;
-    std::optional<ClientRecord> record = task.store.load(task.client);
+    const ClientRecord* record = task.memory.known();
+    const std::size_t trained = task.model.layout().trainable();
     for (std::size_t k = 0; k < slots_.size(); ++k) {
-      state.slots.push_back(record ? std::move(record->at(slot_name(k))) : Flat(trained_, slots_[k].initial));
+      state.slots.push_back(record ? record->at(slot_name(k)) : Flat(trained, slots_[k].initial));
     }
     if (record) state.steps = record->at(kSteps)[0];
     return state;
@@ -70,7 +68,7 @@ class CentralState final : public Wrapper {
     Schema schema = method_->schema();
     for (std::size_t k = 0; k < slots_.size(); ++k) {
       schema.channels.push_back({.name = slot_name(k),
-                                 .size = layout_->size(),
+                                 .layout = layout_,
                                  .relative_to = slot_name(k),
                                  .bound = slots_[k].square ? ChannelSpec::Bound::non_negative : ChannelSpec::Bound::any,
                                  .statistic = true});
@@ -84,7 +82,7 @@ class CentralState final : public Wrapper {
     for (std::size_t k = 0; k < slots_.size(); ++k) {
       state.add(slot_name(k), layout_, true, Flat(layout_->size(), slots_[k].initial));
     }
-    state.scalars[kSteps] = 0.0;
+    state.add_scalar(kSteps, true, 0.0);
   }
 
   void client(const ClientTask& task, Update& update) const override {
@@ -94,11 +92,10 @@ class CentralState final : public Wrapper {
       state.slots.emplace_back(slot.begin(), slot.end());
     }
     train(task, state, update);
-    const std::size_t own = update.channels.size() - slots_.size();
     for (std::size_t k = 0; k < slots_.size(); ++k) {
-      std::ranges::copy(state.slots[k], update.channels[own + k].begin());
+      std::ranges::copy(state.slots[k], update[slot_name(k)].begin());
     }
-    update.scalars.back() = state.steps;
+    update.scalar(kSteps) = state.steps;
   }
 
   void server(ServerTask& task) const override {
@@ -107,7 +104,7 @@ class CentralState final : public Wrapper {
       std::ranges::transform(task.sum.take_mean(slot_name(k)), task.state.at(slot_name(k)).begin(),
                              [](double x) { return static_cast<float>(x); });
     }
-    task.state.scalars[kSteps] = task.sum.scalar(kSteps) / task.sum.weight();
+    task.state.scalar(kSteps) = task.sum.scalar(kSteps) / task.sum.weight();
   }
 };
 
@@ -116,8 +113,8 @@ class CentralState final : public Wrapper {
 std::unique_ptr<Method> carry_optimizer_state(std::unique_ptr<Method> method, const MethodContext& context,
                                               const std::vector<Optimizer::Slot>& slots) {
   const std::string& state = context.client.text("state");
-  if (slots.empty() || state == "reset" || method->own_networks() == 0) return method;
-  if (state == "central" && method->client_model()) {
+  if (slots.empty() || state == "reset" || !method->trains()) return method;
+  if (state == "central" && personal_of(*method).other_model()) {
     fail(
         "client.state = \"central\": clients train a model of their own, whose optimiser the server cannot carry; use "
         "\"worker\" or \"reset\"");

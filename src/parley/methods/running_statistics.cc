@@ -26,36 +26,34 @@ class RunningStatistics final : public MethodWrapper {
       spec.statistic = true;
       schema.channels.push_back(std::move(spec));
     };
-    add({.name = kMean, .size = size_});
-    add({.name = kVar, .size = size_, .times = by_degrees() ? kDegrees : "", .bound = Bound::non_negative});
+    add({.name = kMean, .count = size_});
+    add({.name = kVar, .count = size_, .times = by_degrees() ? kDegrees : "", .bound = Bound::non_negative});
     // A square is summed as a product with another channel: exactly, in double. A float could not hold var + mean².
-    if (rule_ == VarianceRule::mixture) add({.name = kMeanAgain, .size = size_, .times = kMean});
-    if (by_degrees()) add({.name = kDegrees, .size = size_, .bound = Bound::count});
+    if (rule_ == VarianceRule::mixture) add({.name = kMeanAgain, .count = size_, .times = kMean});
+    if (by_degrees()) add({.name = kDegrees, .count = size_, .bound = Bound::count});
     if (rule_ == VarianceRule::literal) {
-      add({.name = kTotalDegrees, .size = 1, .weighting = Weighting::plain, .bound = Bound::count});
+      add({.name = kTotalDegrees, .count = 1, .weighting = Weighting::plain, .bound = Bound::count});
     }
     return schema;
   }
 
   void client(const ClientTask& task, Update& update) const override {
     method_->client(task, update);
-    const Schema schema = this->schema();
-    const auto channel = [&](const char* name) -> Flat& { return update.channels[schema.channel(name)]; };
-    gather(task.model.parameters(), &RunningPair::mean, channel(kMean));
-    gather(task.model.parameters(), &RunningPair::var, channel(kVar));
-    if (rule_ == VarianceRule::mixture) channel(kMeanAgain) = channel(kMean);
+    gather(task.model.parameters(), &RunningPair::mean, update[kMean]);
+    gather(task.model.parameters(), &RunningPair::var, update[kVar]);
+    if (rule_ == VarianceRule::mixture) update[kMeanAgain] = update[kMean];
     const auto degrees = static_cast<float>(task.data.size() - 1);
     if (by_degrees()) {
-      std::ranges::fill(channel(kDegrees), degrees);
-      update.encoded_bytes[schema.channel(kDegrees)] = sizeof(float);  // one number, the same for all
+      std::ranges::fill(update[kDegrees], degrees);
+      update.pack(kDegrees, pack_constant(degrees));
     }
-    if (rule_ == VarianceRule::literal) channel(kTotalDegrees)[0] = degrees;
+    if (rule_ == VarianceRule::literal) update[kTotalDegrees][0] = degrees;
   }
 
   void server(ServerTask& task) const override {
     method_->server(task);
     // Where nobody has two examples there is no variance to pool; what the method made of it stays.
-    if (by_degrees() && task.sum.channel(kDegrees)[0] == 0.0) return;
+    if (by_degrees() && task.sum.total(kDegrees)[0] == 0.0) return;
     const auto var = variance(task.sum);
     const auto theta = task.state.at("theta");
     scatter(task.sum.take_mean(kMean), &RunningPair::mean, theta);
@@ -67,15 +65,13 @@ class RunningStatistics final : public MethodWrapper {
 
   FlatDouble variance(Sum& sum) const {
     if (rule_ == VarianceRule::literal) {
-      const auto total = sum.channel(kVar);
-      FlatDouble var(total.begin(), total.end());
-      for (double& v : var) v /= sum.weight() * sum.channel(kTotalDegrees)[0];  // Eq. 5
+      FlatDouble var = sum.take_total(kVar);
+      for (double& v : var) v /= sum.weight() * sum.total(kTotalDegrees)[0];  // Eq. 5
       return var;
     }
-    const auto mean_var = sum.take_mean(kVar);
-    FlatDouble var(mean_var.begin(), mean_var.end());
+    FlatDouble var = sum.take_mean(kVar);
     if (rule_ != VarianceRule::mixture) return var;
-    const auto means = sum.channel(kMean), squares = sum.channel(kMeanAgain);
+    const auto means = sum.total(kMean), squares = sum.total(kMeanAgain);
     for (std::size_t i = 0; i < var.size(); ++i) {
       const double mean = means[i] / sum.weight();
       var[i] += std::max(squares[i] / sum.weight() - mean * mean, 0.0);  // rounding may make a spread of 0 negative

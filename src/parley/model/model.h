@@ -21,15 +21,6 @@ namespace parley {
 
 enum class Loss { cross_entropy, mse };
 
-// A layer that multiplies: outputs = inputs·weightᵀ + bias.
-struct Layer {
-  LayoutEntry weight;  // [out, in] once flattened
-  std::optional<LayoutEntry> bias;
-
-  std::size_t out() const { return static_cast<std::size_t>(weight.shape.front()); }
-  std::size_t in() const { return weight.size / out(); }
-};
-
 // A layer's part in a pass over a batch, row by row. A convolution's rows are the patches of its inputs,
 // `rows_per_example` of them for each example.
 struct LayerPass {
@@ -91,6 +82,8 @@ struct Task {
   std::vector<std::int64_t> input_shape;
   std::size_t outputs = 0;  // classes, or numbers to predict
   Loss loss = Loss::cross_entropy;
+
+  std::size_t features() const;  // numbers of one example
 };
 
 // `options` are the resolved keys of [model]. Throws InputError when the model cannot take this task.

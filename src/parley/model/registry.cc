@@ -4,6 +4,12 @@
 
 namespace parley {
 
+std::size_t Task::features() const {
+  std::size_t numbers = 1;
+  for (const auto extent : input_shape) numbers *= static_cast<std::size_t>(extent);
+  return numbers;
+}
+
 ModelRegistry native_models() {
   ModelRegistry registry("model");
   add_linear(registry);

@@ -14,7 +14,6 @@ namespace {
 Layout with_rhos(const Layout& network, std::vector<LayoutEntry> private_entries) {
   std::vector<LayoutEntry> entries = network.entries();
   for (auto& entry : private_entries) {
-    entry.group = Group::private_;
     entries.push_back(std::move(entry));
   }
   const std::size_t count = entries.size();

@@ -72,12 +72,6 @@ std::size_t LocalOptions::steps(std::size_t examples) const {
   return max_steps == 0 ? all : std::min(all, max_steps);
 }
 
-void TrainingStats::merge(const TrainingStats& other) {
-  loss_sum += other.loss_sum;
-  examples += other.examples;
-  steps += other.steps;
-}
-
 BatchOrder::BatchOrder(std::size_t examples, const LocalOptions& options, Stream stream)
     : order_(examples),
       batch_(options.batch == 0 ? examples : options.batch),

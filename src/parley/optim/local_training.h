@@ -11,6 +11,7 @@
 #include "parley/data/dataset.h"
 #include "parley/model/model.h"
 #include "parley/optim/optimizer.h"
+#include "parley/update/training.h"
 
 namespace parley {
 
@@ -34,14 +35,6 @@ struct LocalOptions {
   double lr_in(std::size_t round) const;  // rounds count from 1
   // The steps of a client in a round.
   std::size_t steps(std::size_t examples) const;
-};
-
-// What local training did; summed over the cohort.
-struct TrainingStats {
-  double loss_sum = 0.0;     // over examples, at the weights before each step
-  std::size_t examples = 0;  // gradient evaluations
-  std::size_t steps = 0;
-  void merge(const TrainingStats& other);
 };
 
 // The order of the batches: each epoch visits every position once; the last batch of an epoch may be short.

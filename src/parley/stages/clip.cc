@@ -12,15 +12,15 @@ class Clip final : public Stage {
  public:
   explicit Clip(double norm) : norm_(norm) {}
 
-  void forward(const Schema& schema, const Broadcast& broadcast, Update& update, Stream) const override {
+  void forward(const ForwardTask& task, Update& update) const override {
     double squared = 0.0;
-    for_each_difference(schema, broadcast, std::as_const(update), [&](std::size_t, std::span<const float> difference) {
+    for_each_difference(task.broadcast, std::as_const(update), [&](const auto&, std::span<const float> difference) {
       for (const float x : difference) squared += double{x} * x;
     });
     const double norm = std::sqrt(squared);
     if (!std::isfinite(norm) || norm <= norm_) return;  // what is not finite is for the check of the update
     const auto factor = static_cast<float>(norm_ / norm);
-    for_each_difference(schema, broadcast, update, [&](std::size_t, std::span<float> difference) {
+    for_each_difference(task.broadcast, update, [&](const auto&, std::span<float> difference) {
       for (float& x : difference) x *= factor;
     });
   }

@@ -12,27 +12,36 @@ class Quantise final : public Stage {
  public:
   explicit Quantise(std::int64_t bits) : bits_(static_cast<std::size_t>(bits)) {}
 
-  void forward(const Schema& schema, const Broadcast& broadcast, Update& update, Stream noise) const override {
-    // One bit of each number is its sign.
-    const auto levels = static_cast<float>((std::size_t{1} << (bits_ - 1)) - 1);
-    for_each_difference(schema, broadcast, update, [&](std::size_t channel, std::span<float> difference) {
+  void forward(const ForwardTask& task, Update& update) const override {
+    Stream noise = task.noise;
+    for_each_difference(task.broadcast, update, [&](const ChannelSpec& spec, std::span<float> difference) {
+      if (!std::ranges::all_of(difference, [](float x) { return std::isfinite(x); })) return;  // for the check
       float largest = 0.0f;
       for (const float x : difference) largest = std::max(largest, std::abs(x));
-      update.encoded_bytes[channel] =
-          sizeof(float) * (1 + schema.channels[channel].measured) + (difference.size() * bits_ + 7) / 8;
-      if (largest == 0.0f || !std::isfinite(largest)) return;
-      const float step = largest / levels;
-      for (float& x : difference) {
-        // Where the step underflows nothing is left to send.
-        const float exact = step > 0.0f ? x / step : 0.0f, below = std::floor(exact);
-        const bool up = static_cast<float>(noise.uniform()) < exact - below;
-        // The largest number divided by its step may be rounded to just above `levels`, which the bits cannot hold.
-        x = step * std::clamp(up ? below + 1.0f : below, -levels, levels);
-      }
+      const float step = largest / levels();
+      const std::vector<std::int16_t> codes = round_at_random(difference, step, noise);
+      for (std::size_t i = 0; i < codes.size(); ++i) difference[i] = step * static_cast<float>(codes[i]);
+      const auto measured = std::span<const float>(update[spec.name]).last(spec.measured());
+      update.pack(spec.name, pack_levels(bits_, step, codes, measured));
     });
   }
 
  private:
+  // One bit of each number is its sign.
+  float levels() const { return static_cast<float>((std::size_t{1} << (bits_ - 1)) - 1); }
+
+  std::vector<std::int16_t> round_at_random(std::span<const float> difference, float step, Stream& noise) const {
+    std::vector<std::int16_t> codes(difference.size(), 0);
+    if (step == 0.0f) return codes;  // where the step underflows nothing is left to send
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const float exact = difference[i] / step, below = std::floor(exact);
+      const bool up = static_cast<float>(noise.uniform()) < exact - below;
+      // The largest number divided by its step may be rounded to just above levels(), which the bits cannot hold.
+      codes[i] = static_cast<std::int16_t>(std::clamp(up ? below + 1.0f : below, -levels(), levels()));
+    }
+    return codes;
+  }
+
   std::size_t bits_;
 };
 

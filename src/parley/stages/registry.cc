@@ -4,6 +4,10 @@
 
 namespace parley {
 
+std::string stage_prefix(std::size_t position) {
+  return "stage" + std::to_string(position) + "/";
+}
+
 StageRegistry stages() {
   StageRegistry registry("stage");
   add_clip(registry);

@@ -122,31 +122,6 @@ void ClientStore::stage(std::size_t client, ClientRecord record) {
   staged_[client] = std::move(record);
 }
 
-std::optional<ClientRecord> ClientStore::take_staged(std::size_t client) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = staged_.find(client);
-    if (found == staged_.end()) return std::nullopt;
-    if (found->second) return std::move(*found->second);
-  }
-  return read(path(client, kNext));
-}
-
-void ClientStore::amend(std::size_t client, ClientRecord more) {
-  auto before = take_staged(client);
-  if (!before) before = load(client);
-  if (before) more.merge(*before);
-  stage(client, std::move(more));
-}
-
-void ClientStore::discard(std::size_t client) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = staged_.find(client); found != staged_.end()) {
-    if (!found->second) fs::remove(path(client, kNext));
-    staged_.erase(found);
-  }
-}
-
 void ClientStore::commit(std::size_t round) {
   const std::string version = std::to_string(round);
   for (auto& [client, record] : staged_) {

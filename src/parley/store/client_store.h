@@ -1,8 +1,7 @@
 // What a client remembers between rounds (control variates, private weights, optimiser slots).
 //
-// A record is changed in three moves, so that a refused update or a kill changes nothing:
-//   stage(client, record)  by the worker that trained the client
-//   discard(client)        when its update is refused
+// A record is changed in two moves, so that a kill changes nothing:
+//   stage(client, record)  when the client's answer has been accepted
 //   commit(round)          when the round's checkpoint is about to be written
 // On disk a record is `<client>.<round>.safetensors`; versions newer than the checkpoint are ignored and removed by
 // open_at(round), older ones are removed once a newer one is safe.
@@ -20,12 +19,9 @@
 #include <string>
 
 #include "parley/base/files.h"
-#include "parley/tensor/flat.h"
+#include "parley/update/record.h"
 
 namespace parley {
-
-// Named vectors of one client.
-using ClientRecord = std::map<std::string, Flat, std::less<>>;
 
 class ClientStore {
  public:
@@ -48,10 +44,6 @@ class ClientStore {
   // The committed record, or nothing for a client never seen.
   std::optional<ClientRecord> load(std::size_t client) const;
   void stage(std::size_t client, ClientRecord record);
-  // Stages `more` together with what is already staged for the client or, when nothing is, with its committed record.
-  // For what is kept beside a method's own; the names in `more` win.
-  void amend(std::size_t client, ClientRecord more);
-  void discard(std::size_t client);
   void commit(std::size_t round);
   // After the checkpoint of the last commit is safe: removes the versions it replaced.
   void sweep();
@@ -59,7 +51,6 @@ class ClientStore {
  private:
   std::filesystem::path path(std::size_t client, const std::string& version) const;
   ClientRecord read(const std::filesystem::path& path) const;
-  std::optional<ClientRecord> take_staged(std::size_t client);
   void write(std::size_t client, const std::string& version, const ClientRecord& record) const;
 
   Keep keep_;

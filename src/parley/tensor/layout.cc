@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <ranges>
 
 namespace parley {
 
@@ -44,6 +46,28 @@ const LayoutEntry* Layout::find(std::string_view name) const {
   return nullptr;
 }
 
+Layout with_layers(const Layout& layout, std::span<const Layer> layers) {
+  std::vector<LayoutEntry> entries = layout.entries();
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    for (auto& entry : entries) {
+      const bool is_bias = layers[l].bias && layers[l].bias->offset == entry.offset;
+      if (layers[l].weight.offset == entry.offset || is_bias) entry.layer = l;
+    }
+  }
+  return Layout(std::move(entries));
+}
+
+std::vector<Layer> shown_layers(const Layout& layout) {
+  std::map<std::size_t, Layer> layers;
+  for (const auto& entry : layout.entries()) {
+    if (!entry.layer) continue;
+    Layer& layer = layers[*entry.layer];
+    entry.role == Role::bias ? void(layer.bias = entry) : void(layer.weight = entry);
+  }
+  const auto found = std::views::values(layers);
+  return {found.begin(), found.end()};
+}
+
 std::vector<RunningPair> running_pairs(const Layout& layout) {
   const auto layer_of = [](const LayoutEntry& entry) { return entry.name.substr(0, entry.name.rfind('.')); };
   std::vector<RunningPair> pairs;
@@ -70,7 +94,7 @@ std::string Layout::describe() const {
 bool Layout::operator==(const Layout& other) const {
   return std::equal(entries_.begin(), entries_.end(), other.entries_.begin(), other.entries_.end(),
                     [](const LayoutEntry& a, const LayoutEntry& b) {
-                      return a.name == b.name && a.shape == b.shape && a.role == b.role && a.group == b.group;
+                      return a.name == b.name && a.shape == b.shape && a.role == b.role;
                     });
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +15,6 @@
 namespace parley {
 
 enum class Role { weight, bias, norm_scale, norm_shift, running_mean, running_var, counter };
-enum class Group { shared, private_ };
 
 bool is_trainable(Role role);
 std::string_view to_string(Role role);
@@ -23,9 +23,10 @@ struct LayoutEntry {
   std::string name;  // unique, e.g. "fc1.weight"
   std::vector<std::int64_t> shape;
   Role role = Role::weight;
-  Group group = Group::shared;
   std::size_t offset = 0;  // of its first float; set by Layout
   std::size_t size = 0;    // number of floats; set by Layout
+  // Which of the layers that the model shows it is the weight or bias of; none: it is in no such layer.
+  std::optional<std::size_t> layer = std::nullopt;
 
   template <class T>
   std::span<T> of(std::span<T> flat) const {
@@ -53,6 +54,18 @@ class Layout {
   std::size_t size_ = 0;
   std::size_t trainable_ = 0;
 };
+
+// A layer that multiplies: outputs = inputs·weightᵀ + bias.
+struct Layer {
+  LayoutEntry weight;  // [out, in] once flattened
+  std::optional<LayoutEntry> bias;
+
+  std::size_t out() const { return static_cast<std::size_t>(weight.shape.front()); }
+  std::size_t in() const { return weight.size / out(); }
+};
+// The same layout, in which the entries of these layers, which a model shows, are marked; and the layers back from it.
+Layout with_layers(const Layout& layout, std::span<const Layer> layers);
+std::vector<Layer> shown_layers(const Layout& layout);
 
 // What a batch norm has measured of its inputs: two entries of equal size, one number for each channel.
 struct RunningPair {

@@ -2,8 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "parley/tensor/layout.h"
 
 namespace parley {
 
@@ -11,12 +17,14 @@ namespace parley {
 enum class Weighting {
   by_weight,  // Σ weight·x : an average over examples (or over clients, when the weights are uniform)
   plain,      // Σ x
-  each,       // no sum: the server keeps every client's own, which costs it that much memory a client
+  each,       // channels only: no sum, the server keeps every client's own, which costs it that much memory per client
 };
 
 struct ChannelSpec {
   std::string name;
-  std::size_t size = 0;
+  // A number for each parameter of the model, in its order; or, without a layout, `count` numbers of the method's own.
+  std::shared_ptr<const Layout> layout = {};
+  std::size_t count = 0;
   Weighting weighting = Weighting::by_weight;
   // The broadcast channel that this one is a changed copy of ("theta" for weights after training). What was learned is
   // the difference: stages that clip, quantise or noise work on that. Empty: the channel is itself a difference.
@@ -29,8 +37,12 @@ struct ChannelSpec {
   // What was measured, not learned (a precision, a Fisher): stages that clip or quantise what was learned leave it
   // alone.
   bool statistic = false;
+  // Reads the channel from bytes that the method packed in a way of its own (Packing::own). Throws InputError.
+  std::function<void(std::span<const std::byte> packed, std::span<float> values)> unpack = {};
+
+  std::size_t size() const { return layout ? layout->size() : count; }
   // As many numbers at the end are statistics too: running means and variances that travel behind the weights.
-  std::size_t measured = 0;
+  std::size_t measured() const { return layout ? layout->size() - layout->trainable() : 0; }
 };
 
 struct ScalarSpec {
@@ -40,11 +52,16 @@ struct ScalarSpec {
 
 struct Schema {
   std::vector<ChannelSpec> channels;
-  std::vector<ScalarSpec> scalars;
+  std::vector<ScalarSpec> scalars = {};
 
-  // Position by name; asking for one that is not there is a bug.
-  std::size_t channel(const std::string& name) const;
-  std::size_t scalar(const std::string& name) const;
+  // Position by name. Throws std::logic_error for a name that is not there: a bug of whoever asks.
+  std::size_t channel(std::string_view name) const;
+  std::size_t scalar(std::string_view name) const;
 };
+
+// One schema serves all updates and sums of a run.
+using SharedSchema = std::shared_ptr<const Schema>;
+// Throws std::logic_error when two channels or scalars have one name, `times` names no channel, or a scalar is `each`.
+SharedSchema share(Schema schema);
 
 }  // namespace parley

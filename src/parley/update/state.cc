@@ -1,7 +1,7 @@
 #include "parley/update/state.h"
 
-#include <cstdio>
 #include <cstdlib>
+#include <ranges>
 #include <utility>
 
 #include "parley/base/errors.h"
@@ -9,9 +9,10 @@
 namespace parley {
 namespace {
 
-[[noreturn]] void no_such(const char* what, std::string_view name) {
-  fmt::print(stderr, "bug: no {} '{}' in the state\n", what, name);
-  std::abort();
+// Channels and scalars alike.
+template <class Names>
+[[noreturn]] void no_such(const char* what, std::string_view name, const Names& names) {
+  throw std::logic_error(unknown_name(what, name, {names.begin(), names.end()}));
 }
 
 std::string prefix_of(const std::string& channel) {
@@ -38,7 +39,9 @@ bool State::has(std::string_view name) const {
 
 std::span<const float> State::at(std::string_view name) const {
   const Channel* channel = find(name);
-  if (channel == nullptr) no_such("channel", name);
+  if (channel == nullptr) {
+    no_such("channel of the state", name, std::views::transform(channels_, &Channel::name));
+  }
   return channel->values;
 }
 
@@ -47,12 +50,20 @@ std::span<float> State::at(std::string_view name) {
   return {const_cast<float*>(values.data()), values.size()};
 }
 
-std::size_t State::broadcast_bytes() const {
-  std::size_t bytes = 0;
-  for (const auto& channel : channels_) {
-    if (channel.broadcast) bytes += channel.values.size() * sizeof(float);
-  }
-  return bytes;
+void State::add_scalar(std::string name, bool broadcast, double value) {
+  const bool fresh = scalars_.emplace(std::move(name), Scalar{value, broadcast}).second;
+  assert(fresh);
+  static_cast<void>(fresh);
+}
+
+double& State::scalar(std::string_view name) {
+  const auto found = scalars_.find(name);
+  if (found == scalars_.end()) no_such("scalar of the state", name, std::views::keys(scalars_));
+  return found->second.value;
+}
+
+double State::scalar(std::string_view name) const {
+  return const_cast<State&>(*this).scalar(name);
 }
 
 void State::write(Files& files, const std::filesystem::path& path) const {
@@ -62,7 +73,7 @@ void State::write(Files& files, const std::filesystem::path& path) const {
     tensors.insert(tensors.end(), views.begin(), views.end());
   }
   std::map<std::string, std::string, std::less<>> metadata{{"format", "parley 1"}};
-  for (const auto& [name, value] : scalars) metadata["scalar/" + name] = fmt::format("{:a}", value);
+  for (const auto& [name, scalar] : scalars_) metadata["scalar/" + name] = fmt::format("{:a}", scalar.value);
   write_safetensors(files, path, tensors, metadata);
 }
 
@@ -71,36 +82,14 @@ void State::restore(const TensorFile& file, const std::string& name) {
   for (const auto& channel : channels_) {
     values.push_back(assemble(file, *channel.layout, name, prefix_of(channel.name)));
   }
-  auto numbers = scalars;
-  for (auto& [key, value] : numbers) {
+  auto numbers = scalars_;
+  for (auto& [key, scalar] : numbers) {
     const auto found = file.metadata.find("scalar/" + key);
     if (found == file.metadata.end()) fail("{}: scalar '{}' is missing", name, key);
-    value = std::strtod(found->second.c_str(), nullptr);
+    scalar.value = std::strtod(found->second.c_str(), nullptr);
   }
   for (std::size_t i = 0; i < values.size(); ++i) channels_[i].values = std::move(values[i]);
-  scalars = std::move(numbers);
-}
-
-Broadcast Broadcast::with(std::string_view name, std::span<const float> values) const {
-  assert(values.size() == at(name).size() && replaced_.empty());
-  Broadcast changed = *this;
-  changed.replaced_ = name;
-  changed.replacement_ = values;
-  return changed;
-}
-
-std::span<const float> Broadcast::at(std::string_view name) const {
-  if (name == replaced_) return replacement_;
-  for (const auto& channel : state_->channels()) {
-    if (channel.name == name && channel.broadcast) return channel.values;
-  }
-  no_such("broadcast channel", name);
-}
-
-double Broadcast::scalar(std::string_view name) const {
-  const auto found = state_->scalars.find(name);
-  if (found == state_->scalars.end()) no_such("scalar", name);
-  return found->second;
+  scalars_ = std::move(numbers);
 }
 
 }  // namespace parley

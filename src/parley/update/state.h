@@ -24,16 +24,20 @@ class State {
   };
 
   void add(std::string name, std::shared_ptr<const Layout> layout, bool broadcast, Flat values);
-  // The values of a channel; asking for one that is not there is a bug.
+  // The values of a channel. Throws std::logic_error for one that is not there, which is a bug, as scalar() does.
   std::span<float> at(std::string_view name);
   std::span<const float> at(std::string_view name) const;
   bool has(std::string_view name) const;
   const std::vector<Channel>& channels() const { return channels_; }
 
-  std::map<std::string, double, std::less<>> scalars;
-
-  // Bytes a client receives.
-  std::size_t broadcast_bytes() const;
+  struct Scalar {
+    double value;
+    bool broadcast;  // sent to the clients
+  };
+  void add_scalar(std::string name, bool broadcast, double value);
+  double& scalar(std::string_view name);
+  double scalar(std::string_view name) const;
+  const std::map<std::string, Scalar, std::less<>>& scalars() const { return scalars_; }
 
   // As tensors: "theta" by the layout's own names, any other channel behind "name/"; scalars in the metadata, exactly.
   void write(Files& files, const std::filesystem::path& path) const;
@@ -44,22 +48,7 @@ class State {
  private:
   const Channel* find(std::string_view name) const;
   std::vector<Channel> channels_;
-};
-
-// What a client may see of the state.
-class Broadcast {
- public:
-  explicit Broadcast(const State& state) : state_(&state) {}
-  std::span<const float> at(std::string_view name) const;
-  double scalar(std::string_view name) const;
-  // The same with other values for one channel, which must outlive it: what a client sees that keeps parts of the model
-  // to itself.
-  Broadcast with(std::string_view name, std::span<const float> values) const;
-
- private:
-  const State* state_;
-  std::string_view replaced_;
-  std::span<const float> replacement_;
+  std::map<std::string, Scalar, std::less<>> scalars_;
 };
 
 }  // namespace parley

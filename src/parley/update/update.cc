@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 
 #include "parley/base/errors.h"
 
 namespace parley {
 namespace {
 
-template <class Specs>
-std::size_t position(const Specs& specs, const std::string& name, const char* what) {
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].name == name) return i;
-  }
-  fmt::print(stderr, "bug: no {} '{}' in the schema\n", what, name);
-  std::abort();
-}
+constexpr std::uint32_t kMagic = 0x31505550;  // "PUP1": the format and its version
 
 // A float is not finite when all bits of its exponent are set. On integers the loop vectorises; on floats it would not.
 bool all_finite(std::span<const float> values) {
@@ -26,18 +18,6 @@ bool all_finite(std::span<const float> values) {
   for (const float x : values)
     bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(x) & kExponent) == kExponent);
   return bad == 0;
-}
-
-void add_scaled(std::span<double> sum, double factor, std::span<const float> x) {
-  double* to = sum.data();
-  const float* from = x.data();
-  for (std::size_t i = 0; i < sum.size(); ++i) to[i] += factor * static_cast<double>(from[i]);
-}
-
-void add_product(std::span<double> sum, double factor, std::span<const float> x, std::span<const float> y) {
-  double* to = sum.data();
-  const float *a = x.data(), *b = y.data();
-  for (std::size_t i = 0; i < sum.size(); ++i) to[i] += factor * static_cast<double>(a[i]) * static_cast<double>(b[i]);
 }
 
 std::size_t first_not_finite(std::span<const float> values) {
@@ -74,145 +54,123 @@ void check_bound(const ChannelSpec& spec, std::span<const float> values) {
                       *bad);
 }
 
+void check_channel(const ChannelSpec& spec, std::span<const float> values) {
+  if (values.size() != spec.size()) {
+    fail<RefusedUpdate>("channel '{}' has {} numbers; this round expects {}", spec.name, values.size(), spec.size());
+  }
+  if (!all_finite(values)) {
+    const std::size_t i = first_not_finite(values);
+    fail<RefusedUpdate>("channel '{}' is not finite: number {} is {}", spec.name, i, values[i]);
+  }
+  check_bound(spec, values);
+}
+
+template <class Sink>
+void put_channel(Sink& sink, const Packed& packed, std::span<const float> values) {
+  switch (packed.how) {
+    case Packing::plain: return put_all(sink, values);
+    case Packing::omitted: return put_without(sink, values, packed.omitted);
+    default: return put_all(sink, packed.bytes);
+  }
+}
+
 }  // namespace
 
-std::size_t Schema::channel(const std::string& name) const {
-  return position(channels, name, "channel");
-}
-std::size_t Schema::scalar(const std::string& name) const {
-  return position(scalars, name, "scalar");
-}
-
-void Update::shape(const Schema& schema) {
-  channels.resize(schema.channels.size());
-  for (std::size_t i = 0; i < channels.size(); ++i) channels[i].assign(schema.channels[i].size, 0.0f);
-  scalars.assign(schema.scalars.size(), 0.0);
-  encoded_bytes.assign(schema.channels.size(), 0);
+void Update::shape(SharedSchema schema) {
+  schema_ = std::move(schema);
+  channels_.resize(schema_->channels.size());
+  for (std::size_t i = 0; i < channels_.size(); ++i) channels_[i].assign(schema_->channels[i].size(), 0.0f);
+  scalars_.assign(schema_->scalars.size(), 0.0);
+  packed_.assign(schema_->channels.size(), {});
+  sent_bytes_ = 0;
   weight = 0.0;
   training = {};
 }
 
-std::size_t Update::wire_bytes() const {
-  std::size_t bytes = (scalars.size() + 1) * sizeof(double);
-  for (std::size_t i = 0; i < channels.size(); ++i) {
-    bytes += encoded_bytes[i] > 0 ? encoded_bytes[i] : channels[i].size() * sizeof(float);
+void Update::check(const Schema& expected) const {
+  if (!(weight > 0.0) || !std::isfinite(weight)) {
+    fail<RefusedUpdate>("its weight is {}; expected a number above 0", weight);
   }
-  return bytes;
-}
-
-Sum::Sum(const Schema& schema) : schema_(schema), scalars_(schema.scalars.size()) {
-  for (const auto& spec : schema.channels) {
-    times_.push_back(spec.times.empty() ? channels_.size() : schema.channel(spec.times));
-    channels_.emplace_back(spec.weighting == Weighting::each ? 0 : spec.size, 0.0);
+  if (channels_.size() != expected.channels.size() || scalars_.size() != expected.scalars.size()) {
+    fail<RefusedUpdate>("it has {} channels and {} scalars; this round expects {} and {}", channels_.size(),
+                        scalars_.size(), expected.channels.size(), expected.scalars.size());
   }
-}
-
-void Sum::check(const Schema& schema, const Update& update) {
-  if (!(update.weight > 0.0) || !std::isfinite(update.weight)) {
-    fail<RefusedUpdate>("its weight is {}; expected a number above 0", update.weight);
-  }
-  if (update.channels.size() != schema.channels.size() || update.scalars.size() != schema.scalars.size()) {
-    fail<RefusedUpdate>("it has {} channels and {} scalars; this round expects {} and {}", update.channels.size(),
-                        update.scalars.size(), schema.channels.size(), schema.scalars.size());
-  }
-  for (std::size_t c = 0; c < schema.channels.size(); ++c) {
-    const auto& spec = schema.channels[c];
-    const auto& values = update.channels[c];
-    if (values.size() != spec.size) {
-      fail<RefusedUpdate>("channel '{}' has {} numbers; this round expects {}", spec.name, values.size(), spec.size);
-    }
-    if (!all_finite(values)) {
-      const std::size_t i = first_not_finite(values);
-      fail<RefusedUpdate>("channel '{}' is not finite: number {} is {}", spec.name, i, values[i]);
-    }
-    check_bound(spec, values);
-  }
-  for (std::size_t s = 0; s < schema.scalars.size(); ++s) {
-    if (!std::isfinite(update.scalars[s])) {
-      fail<RefusedUpdate>("scalar '{}' is {}; expected a finite number", schema.scalars[s].name, update.scalars[s]);
-    }
-  }
-}
-
-void Sum::add(const Update& update) {
-  keep_single(update);
-  for (std::size_t c = 0; c < channels_.size(); ++c) {
-    if (schema_.channels[c].weighting == Weighting::each) continue;
-    const double factor = schema_.channels[c].weighting == Weighting::by_weight ? update.weight : 1.0;
-    if (times_[c] == c) {
-      add_scaled(channels_[c], factor, update.channels[c]);
-    } else {
-      add_product(channels_[c], factor, update.channels[times_[c]], update.channels[c]);
-    }
-  }
+  for (std::size_t c = 0; c < channels_.size(); ++c) check_channel(expected.channels[c], channels_[c]);
   for (std::size_t s = 0; s < scalars_.size(); ++s) {
-    const double factor = schema_.scalars[s].weighting == Weighting::by_weight ? update.weight : 1.0;
-    scalars_[s] += factor * update.scalars[s];
+    if (!std::isfinite(scalars_[s])) {
+      fail<RefusedUpdate>("scalar '{}' is {}; expected a finite number", expected.scalars[s].name, scalars_[s]);
+    }
   }
-  ++count_;
-  weight_ += update.weight;
-  training_.merge(update.training);
-  wire_bytes_ += update.wire_bytes();
 }
 
-void Sum::keep_single(const Update& update) {
-  const auto is_each = [](const ChannelSpec& spec) { return spec.weighting == Weighting::each; };
-  if (std::ranges::none_of(schema_.channels, is_each)) return;
-  Single single{.client = update.client, .weight = update.weight, .channels = {}};
-  single.channels.resize(channels_.size());
+template <class Sink>
+void Update::write(Sink& sink) const {
+  put(sink, kMagic);
+  put(sink, static_cast<std::uint64_t>(round));
+  put(sink, static_cast<std::uint64_t>(client));
+  put(sink, weight);
+  put(sink, training.loss_sum);
+  put(sink, static_cast<std::uint64_t>(training.examples));
+  put(sink, static_cast<std::uint64_t>(training.steps));
+  put(sink, static_cast<std::uint32_t>(scalars_.size()));
+  put_all(sink, scalars_);
+  put(sink, static_cast<std::uint32_t>(channels_.size()));
   for (std::size_t c = 0; c < channels_.size(); ++c) {
-    if (is_each(schema_.channels[c])) single.channels[c] = update.channels[c];
+    ByteCounter length;
+    put_channel(length, packed_[c], channels_[c]);
+    put(sink, static_cast<std::uint8_t>(packed_[c].how));
+    put(sink, static_cast<std::uint64_t>(length.size));
+    put_channel(sink, packed_[c], channels_[c]);
   }
-  singles_.push_back(std::move(single));
 }
 
-void Sum::merge(Sum& other) {
-  assert(channels_.size() == other.channels_.size() && scalars_.size() == other.scalars_.size());
+Bytes Update::encode() const {
+  ByteBuffer buffer;
+  buffer.bytes.reserve(wire_bytes());
+  write(buffer);
+  return std::move(buffer.bytes);
+}
+
+std::size_t Update::wire_bytes() const {
+  if (sent_bytes_ > 0) return sent_bytes_;
+  ByteCounter counter;
+  write(counter);
+  return counter.size;
+}
+
+void Update::read(ByteReader& from, const Broadcast& broadcast) {
+  if (from.take<std::uint32_t>() != kMagic) fail("this is not an update of a version that this program knows");
+  round = from.take<std::uint64_t>();
+  if (round != broadcast.number()) fail("it answers round {}, and round {} is open", round, broadcast.number());
+  client = from.take<std::uint64_t>();
+  weight = from.take<double>();
+  training.loss_sum = from.take<double>();
+  training.examples = from.take<std::uint64_t>();
+  training.steps = from.take<std::uint64_t>();
+  if (const auto count = from.take<std::uint32_t>(); count != scalars_.size()) {
+    fail("it has {} scalars; this round expects {}", count, scalars_.size());
+  }
+  from.take_all(std::span(scalars_));
+  if (const auto count = from.take<std::uint32_t>(); count != channels_.size()) {
+    fail("it has {} channels; this round expects {}", count, channels_.size());
+  }
   for (std::size_t c = 0; c < channels_.size(); ++c) {
-    const double* from = other.channels_[c].data();
-    double* to = channels_[c].data();
-    const std::size_t size = channels_[c].size();
-    for (std::size_t i = 0; i < size; ++i) to[i] += from[i];
+    const auto how = static_cast<Packing>(from.take<std::uint8_t>());
+    unpack(schema_->channels[c], how, from.raw(from.take<std::uint64_t>()), broadcast, channels_[c]);
   }
-  for (std::size_t s = 0; s < scalars_.size(); ++s) scalars_[s] += other.scalars_[s];
-  count_ += other.count_;
-  weight_ += other.weight_;
-  training_.merge(other.training_);
-  wire_bytes_ += other.wire_bytes_;
-  std::ranges::move(other.singles_, std::back_inserter(singles_));
-  other.singles_.clear();
+  from.finish();
 }
 
-void Sum::clear() {
-  for (auto& channel : channels_) std::fill(channel.begin(), channel.end(), 0.0);
-  std::fill(scalars_.begin(), scalars_.end(), 0.0);
-  count_ = 0;
-  weight_ = 0.0;
-  training_ = {};
-  wire_bytes_ = 0;
-  singles_.clear();
-}
-
-std::span<const double> Sum::channel(const std::string& name) const {
-  return channels_[schema_.channel(name)];
-}
-std::span<double> Sum::edit(const std::string& name) {
-  return channels_[schema_.channel(name)];
-}
-double Sum::scalar(const std::string& name) const {
-  return scalars_[schema_.scalar(name)];
-}
-
-std::span<const double> Sum::take_mean(const std::string& name) {
-  const std::size_t c = schema_.channel(name);
-  if (times_[c] != c) {
-    const auto& total = channels_[times_[c]];
-    for (std::size_t i = 0; i < total.size(); ++i) channels_[c][i] /= total[i];
-    return channels_[c];
+Update Update::decode(std::span<const std::byte> bytes, SharedSchema schema, const Broadcast& broadcast) {
+  Update update(std::move(schema));
+  ByteReader from(bytes);
+  try {
+    update.read(from, broadcast);
+    update.sent_bytes_ = bytes.size();
+  } catch (const InputError& error) {
+    throw RefusedUpdate(error.what());
   }
-  const double total = schema_.channels[c].weighting == Weighting::by_weight ? weight_ : static_cast<double>(count_);
-  for (auto& value : channels_[c]) value /= total;
-  return channels_[c];
+  return update;
 }
 
 }  // namespace parley

@@ -1,89 +1,75 @@
-// A client's answer, and the sum of many.
+// A client's answer to a broadcast: named channels and scalars.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "parley/optim/local_training.h"
+#include "parley/base/bytes.h"
 #include "parley/tensor/flat.h"
+#include "parley/update/broadcast.h"
+#include "parley/update/packing.h"
 #include "parley/update/schema.h"
+#include "parley/update/training.h"
 
 namespace parley {
 
-// Channels and scalars in the order of the schema. Reused from client to client; shaped once.
-struct Update {
+// Reused from client to client; shaped once.
+class Update {
+ public:
+  Update() = default;
+  explicit Update(SharedSchema schema) { shape(std::move(schema)); }
+
+  std::size_t round = 0;  // the number of the broadcast that it answers
   std::size_t client = 0;
   double weight = 0.0;  // > 0; its share in what is summed by weight
-  std::vector<Flat> channels;
-  std::vector<double> scalars;
   TrainingStats training;
-  // What a stage made of a channel on the wire, in bytes; 0: four bytes a float.
-  std::vector<std::size_t> encoded_bytes;
 
   // Sizes everything for the schema, all zero.
-  void shape(const Schema& schema);
-  // Bytes on the wire: channels, scalars and the weight.
+  void shape(SharedSchema schema);
+
+  // By name; asking for one that is not in the schema throws std::logic_error.
+  Flat& operator[](std::string_view channel) { return channels_[schema_->channel(channel)]; }
+  const Flat& operator[](std::string_view channel) const { return channels_[schema_->channel(channel)]; }
+  double& scalar(std::string_view name) { return scalars_[schema_->scalar(name)]; }
+  double scalar(std::string_view name) const { return scalars_[schema_->scalar(name)]; }
+
+  // In the order of the schema.
+  std::vector<Flat>& channels() { return channels_; }
+  const std::vector<Flat>& channels() const { return channels_; }
+  std::vector<double>& scalars() { return scalars_; }
+  const std::vector<double>& scalars() const { return scalars_; }
+  const Schema& schema() const { return *schema_; }
+  const SharedSchema& shared_schema() const { return schema_; }
+
+  // How a channel travels; plain unless somebody packs it. REQUIRES bytes that unpack to the channel's numbers, and
+  // that nobody changes those afterwards without packing anew.
+  void pack(std::string_view channel, Packed packed) { packed_[schema_->channel(channel)] = std::move(packed); }
+  const Packed& packing(std::string_view channel) const { return packed_[schema_->channel(channel)]; }
+
+  // Sizes, a positive weight, every number finite and within its bound. Throws RefusedUpdate; the message says which
+  // channel and where, not who.
+  void check(const Schema& expected) const;
+
+  // As it goes over the wire, and how many bytes that is.
+  Bytes encode() const;
   std::size_t wire_bytes() const;
-};
-
-// What one client sent in the channels that are kept for each.
-struct Single {
-  std::size_t client = 0;
-  double weight = 0.0;
-  std::vector<Flat> channels;  // in the order of the schema; those that are summed are empty
-};
-
-// Folds the updates of one round into one sum.
-//
-// Order:    add* -> [merge*] -> read. Sums are kept in double: a million clients cost no digits, and one client in is
-//           that client out, exactly.
-// Threads:  one at a time; give each block its own and merge in cohort order.
-// Failure:  check() throws RefusedUpdate and changes nothing; add() and merge() of what fits cannot fail.
-class Sum {
- public:
-  Sum() = default;
-  explicit Sum(const Schema& schema);
-
-  // Sizes, a positive weight, every number finite. The message says which channel and where, not who.
-  static void check(const Schema& schema, const Update& update);
-  // REQUIRES a checked update.
-  void add(const Update& update);
-  // REQUIRES the same schema. Takes over what `other` keeps for each client.
-  void merge(Sum& other);
-  // Back to zero, memory kept.
-  void clear();
-
-  std::size_t count() const { return count_; }
-  double weight() const { return weight_; }
-  const TrainingStats& training() const { return training_; }
-  std::size_t wire_bytes() const { return wire_bytes_; }
-
-  // In cohort order; empty when the schema keeps nothing for each client.
-  std::span<const Single> singles() const { return singles_; }
-
-  // Of a channel that is summed, likewise take_mean() and edit().
-  std::span<const double> channel(const std::string& name) const;
-  double scalar(const std::string& name) const;
-  // The channel divided by what it was weighted with, in place, once a channel: the total weight (by_weight), the count
-  // (plain), or element by element the sum of the channel that it is `times`.
-  std::span<const double> take_mean(const std::string& name);
-  std::span<double> edit(const std::string& name);
-  const Schema& schema() const { return schema_; }
+  // What a client sent in answer to `broadcast`. Throws RefusedUpdate for bytes that are not an update of this schema,
+  // or that answer another broadcast. The result is still to be checked.
+  static Update decode(std::span<const std::byte> bytes, SharedSchema schema, const Broadcast& broadcast);
 
  private:
-  void keep_single(const Update& update);
+  template <class Sink>
+  void write(Sink& sink) const;
+  void read(ByteReader& from, const Broadcast& broadcast);
 
-  Schema schema_;
-  std::size_t count_ = 0;
-  double weight_ = 0.0;
-  TrainingStats training_;
-  std::size_t wire_bytes_ = 0;
-  std::vector<FlatDouble> channels_;
-  std::vector<std::size_t> times_;  // position of the channel each one is `times`, or its own
+  SharedSchema schema_;
+  std::vector<Flat> channels_;
   std::vector<double> scalars_;
-  std::vector<Single> singles_;
+  std::vector<Packed> packed_;
+  std::size_t sent_bytes_ = 0;  // of an update that was decoded; how it was packed is no longer known
 };
 
 }  // namespace parley

@@ -54,7 +54,7 @@ RoundReport Dpsgd::round(std::size_t number, const RoundProgress& done) {
   for (std::size_t i = 0; i < present.size(); ++i) {
     count(trained[i], present[i], report);
     // Whose training failed mixes what it had.
-    if (trained[i].update) std::ranges::copy(trained[i].update->channels[0], theta(present[i]).begin());
+    if (trained[i].update) std::ranges::copy((*trained[i].update)["theta"], theta(present[i]).begin());
     if (done) done(i + 1, present.size());
   }
   mix(present, report);
@@ -85,7 +85,7 @@ void Dpsgd::mix(const std::vector<std::size_t>& members, RoundReport& report) {
   const auto partners = pair_up(members, end);
   const std::size_t bytes = experiment_.layout->size() * sizeof(float);
   std::vector<Flat> mixed(members.size());
-  workers_.run(members.size(), [&](PeerWorker&, std::size_t index) {
+  workers_.run(members.size(), [&](ClientSide&, std::size_t index) {
     const std::size_t node = members[index];
     const auto own = theta(node);
     FlatDouble sum(own.begin(), own.end());

@@ -118,7 +118,7 @@ void Gossip::leave(std::size_t node, RoundReport& report) {
   begun_[node] = false;
   count(trained, node, report);
   if (!trained.update) return;
-  std::ranges::copy(trained.update->channels[0], theta(node).begin());
+  std::ranges::copy((*trained.update)["theta"], theta(node).begin());
   ++age_[node];
 }
 

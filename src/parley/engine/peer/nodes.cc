@@ -23,25 +23,13 @@ NodeData::NodeData(const Experiment& experiment)
   }
 }
 
-Update train_at(const NodeTraining& what, const Experiment& experiment, const NodeData& nodes, LocalTrainer& trainer,
-                ClientStore& store) {
-  const ClientTask task{.round = what.round,
-                        .client = what.node,
-                        .seed = what.seed,
-                        .broadcast = Broadcast(what.state),
-                        .data = nodes.train(what.node),
-                        .model = what.model,
-                        .trainer = trainer,
-                        .local = nodes.local(),
-                        .store = store};
-  const Schema schema = experiment.method->schema();
-  Update update;
-  update.shape(schema);
-  update.client = what.node;
-  update.weight = experiment.weight_of(task.data);
-  experiment.method->client(task, update);
-  Sum::check(schema, update);
-  return update;
+Update train_at(const NodeTraining& what, const NodeData& nodes, ClientSide& side) {
+  const Invitation invitation{
+      .broadcast = Broadcast(what.state, what.round), .client = what.node, .cohort = 0, .seed = what.seed};
+  Answer answer;
+  side.answer(invitation, {.train = nodes.train(what.node)}, std::nullopt, answer, what.model);
+  answer.update.check(answer.update.schema());
+  return std::move(answer.update);
 }
 
 }  // namespace parley

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "parley/engine/experiment.h"
-#include "parley/engine/peer/workers.h"
+#include "parley/engine/workers.h"
 
 namespace parley {
 
@@ -24,16 +24,15 @@ class NodeData {
   Partition train_, test_;
 };
 
-// The method's client half at a node, with the weights of `state`. Leaves the trained weights in `model`. Throws
-// RefusedUpdate.
+// A client side's answer at a node, to the weights of `state`. Leaves the trained weights in the model, which is the
+// side's own unless another is given. Throws RefusedUpdate.
 struct NodeTraining {
   std::size_t round;
   std::size_t node;
   std::uint64_t seed;
   const State& state;
-  Model& model;
+  Model* model = nullptr;
 };
-Update train_at(const NodeTraining& what, const Experiment& experiment, const NodeData& nodes, LocalTrainer& trainer,
-                ClientStore& store);
+Update train_at(const NodeTraining& what, const NodeData& nodes, ClientSide& side);
 
 }  // namespace parley

@@ -14,7 +14,9 @@ Residents::Residents(const Experiment& experiment, ClientStore& store, std::size
       store_(store),
       seed_(static_cast<std::uint64_t>(experiment.settings.run.integer("seed"))),
       nodes_(experiment),
-      workers_(experiment, threads),
+      server_(experiment.server_setup()),
+      workers_(experiment.client_setup(server_.schema()), threads),
+      evaluator_(experiment, workers_, store),
       models_(experiment.clients()) {
   for (const std::size_t node : network_.nodes()) {
     models_[node].add("theta", experiment.layout, true, experiment.initial);
@@ -25,11 +27,10 @@ Residents::Residents(const Experiment& experiment, ClientStore& store, std::size
 std::vector<Residents::Trained> Residents::train(const std::vector<std::size_t>& nodes,
                                                  const std::vector<std::size_t>& round_of) {
   std::vector<Trained> result(nodes.size());
-  workers_.run(nodes.size(), [&](PeerWorker& worker, std::size_t index) {
+  workers_.run(nodes.size(), [&](ClientSide& side, std::size_t index) {
     const std::size_t node = nodes[index];
     try {
-      result[index].update = train_at({round_of[index], node, seed_, models_[node], worker.model()}, experiment_,
-                                      nodes_, worker.trainer, store_);
+      result[index].update = train_at({round_of[index], node, seed_, models_[node]}, nodes_, side);
     } catch (const RefusedUpdate& refused) {
       result[index].refusal = refused.what();
     }
@@ -67,20 +68,22 @@ void Residents::close(RoundReport& report, double now) {
 }
 
 Evaluation Residents::evaluate(const Dataset& data) {
-  return workers_.evaluate({state_.at("theta")}, data);
+  return evaluator_.evaluate({state_.at("theta")}, data);
 }
 
-std::map<std::string, double> Residents::measure(std::size_t, bool) {
-  if (experiment_.federated.data.test->classes == 0) return {};
+std::map<std::string, double> Residents::measure(std::size_t round, bool last) {
+  auto metrics = evaluator_.measure(state_, {state_.at("theta")}, round, last);
+  if (experiment_.federated.data.test->classes == 0) return metrics;
   constexpr std::size_t kAsked = 10;
   std::vector<std::size_t> asked = network_.nodes();
   Stream(seed_, "asked nodes").shuffle(std::span(asked));
   asked.resize(std::min(asked.size(), kAsked));
   double sum = 0.0;
   for (const std::size_t node : asked) {
-    sum += workers_.evaluate({theta(node)}, *experiment_.federated.data.test).accuracy();
+    sum += evaluator_.evaluate({theta(node)}, *experiment_.federated.data.test).accuracy();
   }
-  return {{"single_accuracy", sum / static_cast<double>(asked.size())}};
+  metrics["single_accuracy"] = sum / static_cast<double>(asked.size());
+  return metrics;
 }
 
 }  // namespace parley

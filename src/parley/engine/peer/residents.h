@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "parley/engine/engine.h"
+#include "parley/engine/evaluator.h"
 #include "parley/engine/peer/nodes.h"
 
 namespace parley {
@@ -40,7 +41,9 @@ class Residents : public Engine {
   ClientStore& store_;
   std::uint64_t seed_;
   NodeData nodes_;
-  PeerWorkers workers_;
+  ServerSide server_;  // for its schema: nobody serves here
+  Workers workers_;
+  Evaluator evaluator_;
 
  private:
   std::vector<State> models_;  // by node; empty for clients that take no part

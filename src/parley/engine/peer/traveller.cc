@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/engine/cohort.h"
 #include "parley/engine/fold.h"
+#include "parley/engine/server_side.h"
 
 namespace parley {
 namespace {
@@ -18,7 +20,7 @@ Route route_of(const std::string& name) {
   return Route::cyclic;
 }
 
-std::string channel_name(std::size_t update, std::size_t channel) {
+std::string channel_name(std::size_t update, const std::string& channel) {
   return fmt::format("update {}/{}", update, channel);
 }
 
@@ -64,32 +66,28 @@ void Traveller::absorb(const NodeTest& before, const NodeTest& after, Update upd
 
 // In the order in which a server would sum the same clients, largest first: then the result does not depend on the
 // path, and a walk over everyone is a round of federated averaging, bit for bit.
-void Traveller::empty_buffer(const Experiment& experiment) {
+void Traveller::empty_buffer(const Experiment& experiment, const SharedSchema& schema) {
   const auto& rows = experiment.federated.partition.clients;
   std::ranges::stable_sort(buffer, [&](const Update& a, const Update& b) {
-    const std::size_t size_a = rows[a.client].size(), size_b = rows[b.client].size();
-    return size_a != size_b ? size_a > size_b : a.client < b.client;
+    return folds_before(a.client, rows[a.client].size(), b.client, rows[b.client].size());
   });
-  CohortResult result = train_and_fold(
-      1, buffer.size(), experiment.method->schema(),
-      [&](std::size_t, std::size_t position, Update& update) { update = std::move(buffer[position]); }, {});
-  ServerTask task{.round = round,
-                  .clients = experiment.clients(),
-                  .state = state,
-                  .sum = result.sum,
-                  .step = *experiment.server_step};
-  experiment.method->server(task);
-  if (!std::ranges::all_of(state.at("theta"), [](float x) { return std::isfinite(x); })) {
-    fail<RunError>("round {} of a travelling model: the mean of its visits is not finite; lower server.lr or client.lr",
-                   round);
+  ServerSide server(experiment.server_setup(), std::move(state));
+  OpenRound open{.number = round, .cohort = {}, .broadcast = Broadcast(server.state(), round)};
+  BlockSum sum(schema);
+  for (const Update& update : buffer) {
+    open.cohort.push_back(update.client);
+    sum.add(&update);
   }
+  FoldedRound folded{sum.take(), {}};
+  server.close(open, folded);
+  state = std::move(server.state());
   buffer.clear();
   round_began = visits;
   ++round;
 }
 
 std::size_t Traveller::bytes() const {
-  const std::size_t weights = state.broadcast_bytes();
+  const std::size_t weights = Broadcast(state).wire_bytes();
   return (buffer.empty() ? weights : 2 * weights) + belief.size() * sizeof(float);
 }
 
@@ -119,7 +117,7 @@ ClientRecord Traveller::record() const {
   ClientRecord result;
   for (const auto& channel : state.channels()) result[channel.name] = channel.values;
   for (std::size_t i = 0; i < buffer.size(); ++i) {
-    for (std::size_t c = 0; c < buffer[i].channels.size(); ++c) result[channel_name(i, c)] = buffer[i].channels[c];
+    for (const auto& spec : buffer[i].schema().channels) result[channel_name(i, spec.name)] = buffer[i][spec.name];
   }
   return result;
 }
@@ -127,8 +125,10 @@ ClientRecord Traveller::record() const {
 Json Traveller::progress() const {
   Json updates = Json::array();
   for (const auto& update : buffer) {
-    updates.push_back({{"client", update.client}, {"weight", update.weight}, {"scalars", update.scalars}});
+    updates.push_back({{"client", update.client}, {"weight", update.weight}, {"scalars", update.scalars()}});
   }
+  Json scalars = Json::object();
+  for (const auto& [name, scalar] : state.scalars()) scalars[name] = scalar.value;
   return {{"host", host},
           {"sender", sender},
           {"round", round},
@@ -142,10 +142,10 @@ Json Traveller::progress() const {
           {"best_accuracy", best_accuracy},
           {"since_best", since_best},
           {"seen", seen},
-          {"scalars", state.scalars}};
+          {"scalars", scalars}};
 }
 
-void Traveller::restore(const ClientRecord& record, const Json& progress, const Schema& schema) {
+void Traveller::restore(const ClientRecord& record, const Json& progress, const SharedSchema& schema) {
   progress.at("host").get_to(host);
   progress.at("sender").get_to(sender);
   progress.at("round").get_to(round);
@@ -158,18 +158,17 @@ void Traveller::restore(const ClientRecord& record, const Json& progress, const 
   progress.at("best_accuracy").get_to(best_accuracy);
   progress.at("since_best").get_to(since_best);
   progress.at("seen").get_to(seen);
-  for (const auto& [name, value] : progress.at("scalars").items()) state.scalars[name] = value.get<double>();
+  for (const auto& [name, value] : progress.at("scalars").items()) state.scalar(name) = value.get<double>();
   for (const auto& channel : state.channels())
     std::ranges::copy(record.at(channel.name), state.at(channel.name).begin());
   buffer.clear();
   for (const auto& saved : progress.at("buffer")) {
-    Update& update = buffer.emplace_back();
-    update.shape(schema);
+    Update& update = buffer.emplace_back(schema);
     saved.at("client").get_to(update.client);
     saved.at("weight").get_to(update.weight);
-    saved.at("scalars").get_to(update.scalars);
-    for (std::size_t c = 0; c < update.channels.size(); ++c) {
-      update.channels[c] = record.at(channel_name(buffer.size() - 1, c));
+    saved.at("scalars").get_to(update.scalars());
+    for (const auto& spec : schema->channels) {
+      update[spec.name] = record.at(channel_name(buffer.size() - 1, spec.name));
     }
   }
 }

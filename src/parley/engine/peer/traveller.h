@@ -8,6 +8,7 @@
 #include "parley/engine/experiment.h"
 #include "parley/engine/peer/belief.h"
 #include "parley/store/run_folder.h"
+#include "parley/update/update.h"
 
 namespace parley {
 
@@ -52,7 +53,7 @@ struct Traveller {
   void absorb(const NodeTest& before, const NodeTest& after, Update update, const WalkOptions& options);
   bool full() const { return buffer.size() >= buffer_size; }
   // w_{r+1} = Σ n w' / Σ n, by the method's server half. Throws RunError when that is not finite.
-  void empty_buffer(const Experiment& experiment);
+  void empty_buffer(const Experiment& experiment, const SharedSchema& schema);
   // What a move sends: the weights, the sum so far if there is one, and the belief.
   std::size_t bytes() const;
 
@@ -64,7 +65,7 @@ struct Traveller {
   // For a checkpoint: vectors in a record, the rest as JSON.
   ClientRecord record() const;
   Json progress() const;
-  void restore(const ClientRecord& record, const Json& progress, const Schema& schema);
+  void restore(const ClientRecord& record, const Json& progress, const SharedSchema& schema);
 
  private:
   void watch_accuracy(double accuracy, const WalkOptions& options);

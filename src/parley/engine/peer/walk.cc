@@ -28,7 +28,10 @@ Walk::Walk(const Experiment& experiment, ClientStore& store, std::size_t threads
       options_(experiment.settings.method),
       nodes_(experiment),
       free_(experiment.clients(), 0.0),
-      workers_(experiment, threads) {
+      server_(experiment.server_setup()),
+      workers_(experiment.client_setup(server_.schema()), threads),
+      thinned_(workers_.size()),
+      evaluator_(experiment, workers_, store) {
   const auto seed = static_cast<std::uint64_t>(experiment.settings.run.integer("seed"));
   const auto visits = static_cast<std::size_t>(experiment.settings.peer.integer("visits"));
   visits_a_round_ = visits > 0 ? visits : options_.models;
@@ -61,11 +64,9 @@ Traveller Walk::new_traveller(std::size_t number, std::size_t host) const {
     Stream stream(traveller.seed, "initial weights");
     initialise(*experiment_.layout, weights, stream);
   }
-  traveller.state.add("theta", experiment_.layout, true, std::move(weights));
-  experiment_.method->start(traveller.state);
-  for (const auto& slot : experiment_.server_step->slots()) {
-    traveller.state.add(slot.name, experiment_.layout, false, Flat(experiment_.layout->size(), slot.initial));
-  }
+  ServerSetup setup = experiment_.server_setup();
+  setup.initial = weights;
+  traveller.state = starting_state(setup);
   return traveller;
 }
 
@@ -157,7 +158,7 @@ void Walk::leave(const PeerEvent& event, RoundReport& report) {
     report.steps += visit.update.training.steps;
     line.update({{"before", visit.before.accuracy}, {"after", visit.after.accuracy}});
     traveller.absorb(visit.before, visit.after, std::move(visit.update), options_);
-    if (traveller.full()) traveller.empty_buffer(experiment_);
+    if (traveller.full()) traveller.empty_buffer(experiment_, server_.schema());
   } else {
     report.refused.push_back(fmt::format("model {} at client {}: {}", event.subject, event.node, visit.refusal));
     line["fate"] = "refused";
@@ -171,20 +172,32 @@ void Walk::train_begun() {
   for (std::size_t model = 0; model < visits_.size(); ++model) {
     if (visits_[model].begun && !visits_[model].trained) waiting.push_back(model);
   }
-  workers_.run(waiting.size(), [&](PeerWorker& worker, std::size_t index) { train(worker, waiting[index]); });
+  workers_.run(waiting.size(), [&](ClientSide& side, std::size_t index) { train(side, waiting[index]); });
 }
 
-void Walk::train(PeerWorker& worker, std::size_t model) {
+Model& Walk::thinned(ClientSide& side, std::size_t thinning) {
+  Options options = experiment_.settings.model;
+  const bool drops = options.has("dropout") && options.real("dropout") > 0.0;
+  if (!drops || thinning == 1) return side.shared();
+  auto& model = thinned_[side.worker()][thinning];
+  if (!model) {
+    options.set("dropout", options.real("dropout") / static_cast<double>(thinning));
+    model = experiment_.make_model(options, experiment_.task);
+  }
+  return *model;
+}
+
+void Walk::train(ClientSide& side, std::size_t model) {
   const Traveller& traveller = travellers_[model];
   Visit& visit = visits_[model];
-  Model& network = worker.model(traveller.buffer_size);
+  Model& network = thinned(side, traveller.buffer_size);
   const View test = nodes_.test(traveller.host);
   try {
     std::ranges::copy(traveller.state.at("theta"), network.parameters().begin());
-    visit.before = test_classes(network, test, worker.evaluation);
-    visit.update = train_at({traveller.round, traveller.host, traveller.seed, traveller.state, network}, experiment_,
-                            nodes_, worker.trainer, store_);
-    visit.after = test_classes(network, test, worker.evaluation);
+    visit.before = test_classes(network, test, side.buffer());
+    visit.update =
+        train_at({traveller.round, traveller.host, traveller.seed, traveller.state, &network}, nodes_, side);
+    visit.after = test_classes(network, test, side.buffer());
   } catch (const RefusedUpdate& refused) {
     visit.refusal = refused.what();
   }
@@ -211,16 +224,18 @@ void Walk::finish(RoundReport& report, double began) {
 }
 
 Evaluation Walk::evaluate(const Dataset& data) {
-  return workers_.evaluate(members(), data);
+  return evaluator_.evaluate(members(), data);
 }
 
-std::map<std::string, double> Walk::measure(std::size_t, bool) {
-  if (travellers_.size() == 1) return {};
+std::map<std::string, double> Walk::measure(std::size_t round, bool last) {
+  auto metrics = evaluator_.measure(state_, members(), round, last);
+  if (travellers_.size() == 1) return metrics;
   double sum = 0.0;
   for (const auto& member : members()) {
-    sum += workers_.evaluate({member}, *experiment_.federated.data.test).accuracy();
+    sum += evaluator_.evaluate({member}, *experiment_.federated.data.test).accuracy();
   }
-  return {{"single_accuracy", sum / static_cast<double>(travellers_.size())}};
+  metrics["single_accuracy"] = sum / static_cast<double>(travellers_.size());
+  return metrics;
 }
 
 Json Walk::progress() const {
@@ -236,7 +251,7 @@ void Walk::restore(const Json& progress) {
     events_.restore(progress.at("events"));
     progress.at("free").get_to(free_);
     for (std::size_t k = 0; k < travellers_.size(); ++k) {
-      travellers_[k].restore(store_.load(k).value(), progress.at("travellers").at(k), experiment_.method->schema());
+      travellers_[k].restore(store_.load(k).value(), progress.at("travellers").at(k), server_.schema());
       const Json& start = progress.at("begun").at(k);
       visits_[k] = start.is_null() ? Visit{} : Visit{.begun = true, .start = start.get<double>()};
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "parley/engine/engine.h"
+#include "parley/engine/evaluator.h"
 #include "parley/engine/peer/events.h"
 #include "parley/engine/peer/nodes.h"
 #include "parley/engine/peer/traveller.h"
@@ -51,7 +52,9 @@ class Walk final : public Engine {
   // From `keeper`, which has the model, to a neighbour.
   void move_on(std::size_t model, std::size_t keeper, RoundReport& report);
   void train_begun();
-  void train(PeerWorker& worker, std::size_t model);
+  void train(ClientSide& side, std::size_t model);
+  // A worker's model that drops out `thinning` times less than [model] says (π/σ, thesis §6.3).
+  Model& thinned(ClientSide& side, std::size_t thinning);
   void finish(RoundReport& report, double began);
 
   const Experiment& experiment_;
@@ -65,7 +68,10 @@ class Walk final : public Engine {
   std::vector<Visit> visits_;  // by traveller
   std::vector<double> free_;   // by node: when it has trained whoever came so far
   EventQueue events_;
-  PeerWorkers workers_;
+  ServerSide server_;  // what every traveller's own starts as
+  Workers workers_;
+  std::vector<std::map<std::size_t, std::unique_ptr<Model>>> thinned_;  // by worker, then by thinning
+  Evaluator evaluator_;
   State state_;
 };
 

@@ -18,8 +18,8 @@ class Agnostic final : public Method {
         rate_(context.options.real("lambda_lr")) {}
 
   Schema schema() const override {
-    return {.channels = {{"step", layout_->size(), Weighting::plain},
-                         {.name = "loss", .size = 1, .weighting = Weighting::each, .statistic = true}},
+    return {.channels = {{.name = "step", .layout = layout_, .weighting = Weighting::plain},
+                         {.name = "loss", .count = 1, .weighting = Weighting::each, .statistic = true}},
             .scalars = {{kLambda, Weighting::plain}}};
   }
 
@@ -35,23 +35,24 @@ class Agnostic final : public Method {
     const float lambda = task.broadcast.at(kLambda)[task.client];
     const auto before = task.broadcast.at("theta");
     const auto after = task.model.parameters();
-    for (std::size_t i = 0; i < after.size(); ++i) update.channels[0][i] = lambda * (after[i] - before[i]);
-    update.channels[1][0] = static_cast<float>(loss);
-    update.scalars[0] = lambda;
+    Flat& step = update["step"];
+    for (std::size_t i = 0; i < after.size(); ++i) step[i] = lambda * (after[i] - before[i]);
+    update["loss"][0] = static_cast<float>(loss);
+    update.scalar(kLambda) = lambda;
   }
 
   void server(ServerTask& task) const override {
     // Of a part of the clients: as if theirs were all of λ.
     if (const double present = task.sum.scalar(kLambda); present > 0.0) {
       const auto theta = task.state.at("theta");
-      const auto target = task.sum.edit("step");
+      FlatDouble target = task.sum.take_total("step");
       for (std::size_t i = 0; i < theta.size(); ++i) target[i] = theta[i] + target[i] / present;
       task.move_theta(target);
     }
     const auto lambda = task.state.at(kLambda);
     float worst = 0.0f;
     for (const Single& single : task.sum.singles()) {
-      const float loss = single.channels[1][0];
+      const float loss = single["loss"][0];
       lambda[single.client] += static_cast<float>(rate_) * loss;  // ∂/∂λ_k Σ λ_k F_k = F_k
       worst = std::max(worst, loss);
     }

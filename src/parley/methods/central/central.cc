@@ -5,8 +5,8 @@
 namespace parley {
 
 void add_central(MethodRegistry& registry) {
-  registry.add({.name = kCentral, .summary = "One client holds all clients' rows: what federation is held against."},
-               [](const MethodContext& context) { return make_averaging(context, 0.0); });
+  registry.add({.name = "central", .summary = "One client holds all clients' rows: what federation is held against."},
+               {[](const MethodContext& context) { return make_averaging(context, 0.0); }, /*pools=*/true});
 }
 
 }  // namespace parley

@@ -70,7 +70,7 @@ class CmaEs final : public Method {
         sigma_(context.options.real("sigma")),
         candidates_(candidates_of(context.options, weights_)),
         strategy_(candidates_, weights_) {
-    require_comparable(context.model);
+    require_comparable(context.task);
   }
 
   Schema schema() const override { return fitness_schema(candidates_); }
@@ -80,7 +80,7 @@ class CmaEs final : public Method {
     state.add(kVariance, layout_, true, Flat(layout_->size(), 1.0f));
     state.add(kStepPath, layout_, false, Flat(layout_->size(), 0.0f));
     state.add(kShapePath, layout_, false, Flat(layout_->size(), 0.0f));
-    state.scalars[kStepSize] = sigma_;
+    state.add_scalar(kStepSize, true, sigma_);
   }
 
   void client(const ClientTask& task, Update& update) const override {
@@ -97,7 +97,7 @@ class CmaEs final : public Method {
         update);
   }
 
-  std::size_t own_networks() const override { return 0; }
+  bool trains() const override { return false; }
 
   void server(ServerTask& task) const override;
 
@@ -115,7 +115,7 @@ class CmaEs final : public Method {
 };
 
 void CmaEs::server(ServerTask& task) const {
-  const auto fitness = take_fitness(task);
+  const FlatDouble fitness = take_fitness(task);
   const auto order = ranked(fitness);
   std::vector<double> z_mean(weights_, 0.0), z_square(weights_, 0.0);
   for (std::size_t rank = 0; rank < strategy_.weights.size(); ++rank) {
@@ -127,13 +127,13 @@ void CmaEs::server(ServerTask& task) const {
     }
   }
   const auto theta = task.state.at("theta"), variance = task.state.at(kVariance);
-  const double sigma = task.state.scalars[kStepSize];
+  const double sigma = task.state.scalar(kStepSize);
   std::vector<double> target(theta.begin(), theta.end());
   for (std::size_t j = 0; j < weights_; ++j) target[j] += sigma * std::sqrt(variance[j]) * z_mean[j];
   task.move_theta(target);
   adapt(task, z_mean, z_square);
   task.metrics["fitness_best"] = fitness[order[0]];
-  task.metrics["step_size"] = task.state.scalars[kStepSize];
+  task.metrics["step_size"] = task.state.scalar(kStepSize);
 }
 
 // The paths, C and σ (Hansen 2016, eqs. 43 to 47), with C diagonal: ⟨y⟩ = √C⟨z⟩.
@@ -157,7 +157,7 @@ void CmaEs::adapt(ServerTask& task, std::span<const double> z_mean, std::span<co
     shape_path[j] = static_cast<float>(path);
     variance[j] = static_cast<float>(kept * c + s.c_1 * path * path + s.c_mu * c * z_square[j]);
   }
-  task.state.scalars[kStepSize] *= std::exp(std::min(1.0, s.c_sigma / s.d_sigma * (length / s.chi - 1.0)));
+  task.state.scalar(kStepSize) *= std::exp(std::min(1.0, s.c_sigma / s.d_sigma * (length / s.chi - 1.0)));
 }
 
 }  // namespace

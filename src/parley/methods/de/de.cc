@@ -22,7 +22,7 @@ class DifferentialEvolution final : public Method {
         size_(static_cast<std::size_t>(context.options.integer("population"))),
         factor_(static_cast<float>(context.options.real("factor"))),
         crossover_(context.options.real("crossover")) {
-    require_comparable(context.model);
+    require_comparable(context.task);
   }
 
   // Of the population, then of the trials.
@@ -47,10 +47,10 @@ class DifferentialEvolution final : public Method {
         update);
   }
 
-  std::size_t own_networks() const override { return 0; }
+  bool trains() const override { return false; }
 
   void server(ServerTask& task) const override {
-    const auto fitness = take_fitness(task);
+    const FlatDouble fitness = take_fitness(task);
     const auto population = task.state.at(kPopulation);
     const Flat old(population.begin(), population.end());
     std::vector<double> survived(size_);

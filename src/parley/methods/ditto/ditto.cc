@@ -12,20 +12,20 @@ constexpr const char* kOwn = "own_theta";
 class Ditto final : public Method {
  public:
   explicit Ditto(const MethodContext& context)
-      : size_(context.layout->size()), lambda_(static_cast<float>(context.options.real("lambda"))) {
+      : layout_(context.layout), lambda_(static_cast<float>(context.options.real("lambda"))) {
     require_own_aggregation("ditto", context, "its own models keep their norm layers; use fedavg or fedbn");
   }
 
-  Schema schema() const override { return {.channels = {{"theta", size_, Weighting::by_weight, "theta"}}}; }
+  Schema schema() const override { return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}}; }
 
   // The own model is trained last, because what training leaves in the task's model is taken for the client's own.
   void client(const ClientTask& task, Update& update) const override {
     task.load();
     task.train(update);
-    std::ranges::copy(task.model.parameters(), update.channels[0].begin());
+    std::ranges::copy(task.model.parameters(), update["theta"].begin());
     const TrainingStats shared = update.training;
 
-    if (const auto record = task.store.load(task.client)) {
+    if (const ClientRecord* record = task.memory.known()) {
       task.load_weights(record->at(kOwn));
     } else {
       task.load();
@@ -35,13 +35,13 @@ class Ditto final : public Method {
     own.train(update, {.strength = lambda_, .centre = task.broadcast.at("theta")});  // g + λ(v − θ)
     update.training.merge(shared);
     const auto weights = task.model.parameters();
-    task.store.stage(task.client, {{kOwn, Flat(weights.begin(), weights.end())}});
+    task.memory.keep({{kOwn, Flat(weights.begin(), weights.end())}});
   }
 
   void server(ServerTask& task) const override { task.move_theta(task.sum.take_mean("theta")); }
 
  private:
-  std::size_t size_;
+  std::shared_ptr<const Layout> layout_;
   float lambda_;
 };
 

@@ -8,20 +8,20 @@ namespace {
 class Averaging final : public Method {
  public:
   Averaging(const MethodContext& context, double proximal)
-      : size_(context.layout->size()), proximal_(static_cast<float>(proximal)) {}
+      : layout_(context.layout), proximal_(static_cast<float>(proximal)) {}
 
-  Schema schema() const override { return {.channels = {{"theta", size_, Weighting::by_weight, "theta"}}}; }
+  Schema schema() const override { return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}}; }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
     task.train(update, {.strength = proximal_, .centre = task.broadcast.at("theta")});  // g + μ(θ − θ_s)
-    std::ranges::copy(task.model.parameters(), update.channels[0].begin());
+    std::ranges::copy(task.model.parameters(), update["theta"].begin());
   }
 
   void server(ServerTask& task) const override { task.move_theta(task.sum.take_mean("theta")); }
 
  private:
-  std::size_t size_;
+  std::shared_ptr<const Layout> layout_;
   float proximal_;
 };
 

@@ -14,10 +14,10 @@ class FedCurv final : public Method {
       : layout_(context.layout), mu_(context.options.real("mu")), gradient_(FisherMeter::of(context)) {}
 
   Schema schema() const override {
-    const std::size_t size = layout_->size();
-    return {.channels = {{"theta", size, Weighting::by_weight, "theta"},
-                         {.name = "fisher", .size = size, .weighting = Weighting::plain, .statistic = true},
-                         {.name = "fisher_theta", .size = size, .weighting = Weighting::plain, .statistic = true}}};
+    return {.channels = {
+                {.name = "theta", .layout = layout_, .relative_to = "theta"},
+                {.name = "fisher", .layout = layout_, .weighting = Weighting::plain, .statistic = true},
+                {.name = "fisher_theta", .layout = layout_, .weighting = Weighting::plain, .statistic = true}}};
   }
 
   void start(State& state) const override {
@@ -28,15 +28,17 @@ class FedCurv final : public Method {
   void client(const ClientTask& task, Update& update) const override {
     task.load();
     const std::size_t trainable = layout_->trainable();
-    const auto [theta, fisher, fisher_theta] = channels(update);
+    Flat &theta = update["theta"], &fisher = update["fisher"], &fisher_theta = update["fisher_theta"];
     // The channels hold the others' sums while training, and this client's own after it.
-    const ClientRecord own = task.store.load(task.client).value_or(ClientRecord{});
-    const bool counted = !own.empty() && own.at("round")[0] == static_cast<float>(task.round - 1);
+    const ClientRecord* own = task.memory.known();
+    const bool counted = own != nullptr && own->at("round")[0] == static_cast<float>(task.round - 1);
+    const Flat zeros(counted ? 0 : trainable, 0.0f);
+    const Flat &own_fisher = counted ? own->at("fisher") : zeros,
+               &own_fisher_theta = counted ? own->at("fisher_theta") : zeros;
     const auto all_fisher = task.broadcast.at("fisher"), all_fisher_theta = task.broadcast.at("fisher_theta");
     for (std::size_t i = 0; i < trainable; ++i) {
-      fisher[i] = std::max(0.0f, all_fisher[i] - (counted ? own.at("fisher")[i] : 0.0f));
-      fisher_theta[i] =
-          -2.0f * static_cast<float>(mu_) * (all_fisher_theta[i] - (counted ? own.at("fisher_theta")[i] : 0.0f));
+      fisher[i] = std::max(0.0f, all_fisher[i] - own_fisher[i]);
+      fisher_theta[i] = -2.0f * static_cast<float>(mu_) * (all_fisher_theta[i] - own_fisher_theta[i]);
     }
     task.train(update, {.strength = static_cast<float>(2.0 * mu_),
                         .precision = std::span(fisher).first(trainable),
@@ -47,25 +49,19 @@ class FedCurv final : public Method {
     std::ranges::fill(fisher_theta, 0.0f);
     measure_fisher(gradient_, task, std::span(fisher).first(trainable));
     for (std::size_t i = 0; i < trainable; ++i) fisher_theta[i] = fisher[i] * theta[i];
-    task.store.stage(
-        task.client,
+    task.memory.keep(
         {{"fisher", fisher}, {"fisher_theta", fisher_theta}, {"round", Flat{static_cast<float>(task.round)}}});
   }
 
   void server(ServerTask& task) const override {
     for (const char* name : {"fisher", "fisher_theta"}) {
-      std::ranges::transform(task.sum.channel(name), task.state.at(name).begin(),
+      std::ranges::transform(task.sum.total(name), task.state.at(name).begin(),
                              [](double x) { return static_cast<float>(x); });
     }
     task.move_theta(task.sum.take_mean("theta"));
   }
 
  private:
-  struct Channels {
-    Flat &theta, &fisher, &fisher_theta;
-  };
-  static Channels channels(Update& update) { return {update.channels[0], update.channels[1], update.channels[2]}; }
-
   std::shared_ptr<const Layout> layout_;
   double mu_;
   FisherMeter::Of gradient_;

@@ -18,6 +18,8 @@ namespace parley {
 namespace {
 
 constexpr const char *kNetwork = "fedec", *kClasses = "class_distribution", *kReports = "fedec_reports";
+// What the rule for the running statistics sends.
+constexpr const char *kMeans = "running_mean", *kVars = "running_var";
 
 enum class Weights { match, mass, elbo, size, uniform };
 
@@ -41,7 +43,7 @@ VarianceRule rule_of(const std::string& name) {
 InferenceOptions inference_options(const MethodContext& context) {
   const auto classes = static_cast<std::size_t>(context.options.integer("classes"));
   const bool mlp = context.options.text("decoder") == "mlp";
-  return {.classes = classes > 0 ? classes : context.model.outputs(),
+  return {.classes = classes > 0 ? classes : context.task.outputs,
           .steps = static_cast<std::size_t>(context.options.integer("inference_steps")),
           .lr = context.options.real("inference_lr"),
           .kl = context.options.real("kl"),
@@ -77,13 +79,12 @@ class Reweighted : public MethodWrapper {
   void server(ServerTask& task) const override {
     const auto singles = task.sum.singles();
     const std::vector<double> pi = weights(task);
-    Sum sum(method_->schema());
-    Update update;
-    update.shape(method_->schema());
+    const SharedSchema schema = share(method_->schema());
+    Sum sum(schema);
+    Update update(schema);
     for (std::size_t k = 0; k < singles.size(); ++k) {
       update.weight = pi[k];
-      update.channels = singles[k].channels;
-      update.channels.resize(update.encoded_bytes.size());  // a wrapper around this one sends more
+      for (const auto& spec : schema->channels) update[spec.name] = singles[k][spec.name];
       sum.add(update);
     }
     ServerTask inner{.round = task.round, .clients = task.clients, .state = task.state, .sum = sum, .step = task.step};
@@ -120,8 +121,6 @@ class Fedec final : public Reweighted {
         rule_(weights),
         temperature_(context.options.real("temperature")),
         options_(inference_options(context)),
-        means_(method_->schema().channel("running_mean")),
-        vars_(method_->schema().channel("running_var")),
         inference_(options_, moments()),
         classes_layout_(std::make_shared<const Layout>(std::vector<LayoutEntry>{
             {"z", {static_cast<std::int64_t>(context.clients), static_cast<std::int64_t>(options_.classes)}}})),
@@ -135,8 +134,13 @@ class Fedec final : public Reweighted {
     state.add(kReports, reports_layout_, false, Flat(reports_layout_->size(), 0.0f));
   }
 
+  std::string class_distribution() const override { return kClasses; }
+
  private:
-  std::size_t moments() const { return 2 * method_->schema().channels[means_].size; }
+  std::size_t moments() const {
+    const Schema schema = method_->schema();
+    return 2 * schema.channels[schema.channel(kMeans)].size();
+  }
 
   std::vector<double> weights(ServerTask& task) const override {
     const auto singles = task.sum.singles();
@@ -183,7 +187,7 @@ class Fedec final : public Reweighted {
     auto& values = reports.moments.values;
     const std::size_t width = reports.moments.columns;
     for (const auto& single : singles) {
-      const Flat &means = single.channels[means_], &vars = single.channels[vars_];
+      const Flat &means = single[kMeans], &vars = single[kVars];
       values.insert(values.end(), means.begin(), means.end());
       for (std::size_t i = 0; i < means.size(); ++i) values.push_back(vars[i] + double{means[i]} * means[i]);
       reports.clients.push_back(single.client);
@@ -220,7 +224,6 @@ class Fedec final : public Reweighted {
   Weights rule_;
   double temperature_;
   InferenceOptions options_;
-  std::size_t means_, vars_;  // channels of an update
   Inference inference_;
   std::shared_ptr<const Layout> classes_layout_, reports_layout_;
 };
@@ -264,7 +267,8 @@ void add_fedec(MethodRegistry& registry) {
                 .summary = "Infers what each client holds from its batch-norm statistics, weighs it by that, and "
                            "aggregates means and variances by rules of their own.",
                 .source = "FeDEC, ICLR 2021 submission",
-                .options = options},
+                .options = options,
+                .needs = {{"model.norm", std::string("batch")}}},
                make_fedec);
 }
 

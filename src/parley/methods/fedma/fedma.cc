@@ -12,37 +12,48 @@ namespace {
 constexpr const char* kOwn = "own_theta";
 constexpr const char* kRound = "own_round";
 
+[[noreturn]] void refuse_model(const std::string& method) {
+  fail(
+      "model.name: {} needs a plain chain of dense and convolutional layers, whose units can be exchanged; this model "
+      "has shortcuts, recurrent or grouped layers; choose mlp, cnn_mnist, cnn_cifar, lenet or cnn4",
+      method);
+}
+
 UnitChain chain_of(const MethodContext& context, const std::string& method) {
   require_own_aggregation(method, context, "the norms of a unit move with it");
   const auto chain = UnitChain::of(*context.layout);
-  if (!chain || !units_are_exchangeable(*context.new_model(), *chain, context.features)) {
-    fail(
-        "model.name: {} needs a plain chain of dense and convolutional layers, whose units can be exchanged; this "
-        "model "
-        "has shortcuts, recurrent or grouped layers; choose mlp, cnn_mnist, cnn_cifar, lenet or cnn4",
-        method);
-  }
+  if (!chain) refuse_model(method);
   return *chain;
 }
 
 class Matched : public Method {
  public:
   Matched(const MethodContext& context, const std::string& method)
-      : layout_(context.layout), chain_(chain_of(context, method)) {}
+      : layout_(context.layout), chain_(chain_of(context, method)), name_(method), features_(context.task.features()) {}
 
   // Every network by itself: units can be matched only while they can be told apart.
-  Schema schema() const override { return {.channels = {{"theta", layout_->size(), Weighting::each, "theta"}}}; }
+  Schema schema() const override {
+    return {.channels = {{.name = "theta", .layout = layout_, .weighting = Weighting::each, .relative_to = "theta"}}};
+  }
+
+  void check_model(const NewModel& model) const override {
+    if (!units_are_exchangeable(*model(), chain_, features_)) refuse_model(name_);
+  }
 
  protected:
   // Matches and averages the hidden layers from `first` on; those before are in one order already.
   void average(ServerTask& task, std::size_t first) const {
     std::vector<WeightedNetwork> networks;
-    for (const Single& single : task.sum.singles()) networks.push_back({single.channels[0], single.weight});
+    for (const Single& single : task.sum.singles()) networks.push_back({single["theta"], single.weight});
     task.move_theta(matched_average(chain_, first, task.state.at("theta"), networks));
   }
 
   std::shared_ptr<const Layout> layout_;
   UnitChain chain_;
+
+ private:
+  std::string name_;
+  std::size_t features_;
 };
 
 class Pfnm final : public Matched {
@@ -57,7 +68,7 @@ class Pfnm final : public Matched {
       initialise(*layout_, task.model.parameters(), stream);
     }
     task.train(update);
-    std::ranges::copy(task.model.parameters(), update.channels[0].begin());
+    std::ranges::copy(task.model.parameters(), update["theta"].begin());
   }
 
   void server(ServerTask& task) const override { average(task, 0); }
@@ -78,8 +89,8 @@ class FedMa final : public Matched {
     const auto fixed = task.broadcast.at("theta").first(frozen == 0 ? 0 : chain_.layers()[frozen].weight.offset);
     task.train(update, {}, {.after_step = [&](std::size_t) { std::ranges::copy(fixed, theta.begin()); }});
     keep_statistics(task, frozen);
-    std::ranges::copy(theta, update.channels[0].begin());
-    task.store.stage(task.client, {{kOwn, update.channels[0]}, {kRound, Flat{static_cast<float>(task.round)}}});
+    std::ranges::copy(theta, update["theta"].begin());
+    task.memory.keep({{kOwn, update["theta"]}, {kRound, Flat{static_cast<float>(task.round)}}});
   }
 
   void server(ServerTask& task) const override {
@@ -96,7 +107,7 @@ class FedMa final : public Matched {
   // that its units were matched to. A client that was not there takes the average for its own.
   void load(const ClientTask& task, std::size_t frozen) const {
     task.load();
-    const auto record = task.store.load(task.client);
+    const ClientRecord* record = task.memory.known();
     if (frozen == 0 || !record || record->at(kRound)[0] != static_cast<float>(task.round - 1)) return;
     Flat own = record->at(kOwn);
     match_units(chain_, frozen - 1, task.broadcast.at("theta"), own);

@@ -25,7 +25,7 @@ class FedNova final : public Method {
   }
 
   Schema schema() const override {
-    return {.channels = {{"direction", layout_->size()}}, .scalars = {{"step_weight"}}};
+    return {.channels = {{.name = "direction", .layout = layout_}}, .scalars = {{"step_weight"}}};
   }
 
   void client(const ClientTask& task, Update& update) const override {
@@ -34,18 +34,17 @@ class FedNova final : public Method {
     task.train(update, {.strength = static_cast<float>(mu_), .centre = start});
     const double norm = step_weight(static_cast<double>(update.training.steps), task.lr());
     const auto theta = task.model.parameters();
-    auto& direction = update.channels[0];
+    Flat& direction = update["direction"];
     for (std::size_t i = 0; i < layout_->trainable(); ++i) {
       direction[i] = static_cast<float>((double{theta[i]} - start[i]) / norm);  // −η·d_i, Eq. 9
     }
     for (std::size_t i = layout_->trainable(); i < theta.size(); ++i) direction[i] = theta[i];
-    update.scalars[0] = norm;
+    update.scalar("step_weight") = norm;
   }
 
   void server(ServerTask& task) const override {
     const double effective = task.sum.scalar("step_weight") / task.sum.weight();  // τ_eff = Σ p_i ‖a_i‖₁
-    task.sum.take_mean("direction");
-    const auto target = task.sum.edit("direction");
+    FlatDouble target = task.sum.take_mean("direction");
     const auto theta = task.state.at("theta");
     for (std::size_t i = 0; i < layout_->trainable(); ++i) target[i] = theta[i] + effective * target[i];
     task.move_theta(target);

@@ -60,7 +60,7 @@ class FedPa final : public Method {
                }});
     const auto start = task.broadcast.at("theta").first(trainable_);
     const FlatDouble delta = samples.delta(start);  // Σ̂⁻¹(θ − μ̂)
-    auto& sent = update.channels[0];
+    Flat& sent = update["theta"];
     std::ranges::copy(task.model.parameters(), sent.begin());
     for (std::size_t i = 0; i < trainable_; ++i) sent[i] = static_cast<float>(start[i] - delta[i]);
   }

@@ -15,23 +15,23 @@ class FedSgd final : public Method {
   }
 
   // Running statistics are not in the gradient, so their new values travel behind it, as in fedavg.
-  Schema schema() const override { return {.channels = {{"gradient", layout_->size()}}}; }
+  Schema schema() const override { return {.channels = {{.name = "gradient", .layout = layout_}}}; }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
     const auto [loss, gradient] = task.trainer.full_gradient(task.model, task.data);
-    std::ranges::copy(gradient, update.channels[0].begin());
+    Flat& sent = update["gradient"];
+    std::ranges::copy(gradient, sent.begin());
     std::ranges::copy(task.model.parameters().subspan(layout_->trainable()),
-                      update.channels[0].begin() + static_cast<std::ptrdiff_t>(layout_->trainable()));
+                      sent.begin() + static_cast<std::ptrdiff_t>(layout_->trainable()));
     const std::size_t examples = task.data.size();
     update.training = {loss * static_cast<double>(examples), examples, 1};
   }
 
-  std::size_t own_networks() const override { return 0; }
+  bool trains() const override { return false; }
 
   void server(ServerTask& task) const override {
-    task.sum.take_mean("gradient");
-    const auto target = task.sum.edit("gradient");
+    FlatDouble target = task.sum.take_mean("gradient");
     const auto theta = task.state.at("theta");
     const double lr = local_.lr_in(task.round);
     for (std::size_t i = 0; i < layout_->trainable(); ++i) target[i] = theta[i] - lr * (target[i] + decay_ * theta[i]);

@@ -72,7 +72,7 @@ struct FneOptions {
 
 // Individual 0 is always the fittest of the generation before. Its fitness is measured on nodes that did not choose it,
 // which is what validation means here: the thesis' server has a validation set of its own, ours has no data.
-class Fne final : public Method {
+class Fne final : public Method, private CohortRule {
  public:
   explicit Fne(const MethodContext& context)
       : layout_(context.layout),
@@ -82,7 +82,7 @@ class Fne final : public Method {
         crossover_(crossover_of(context.options.text("crossover")), *context.layout),
         mutation_(mutation_of(context.options.text("mutation")), context.options.real("chance"),
                   context.options.real("rate"), context.options.real("offset")) {
-    require_comparable(context.model);
+    require_comparable(context.task);
   }
 
   Schema schema() const override { return fitness_schema(options_.population); }
@@ -94,12 +94,12 @@ class Fne final : public Method {
     state.add(kHistory,
               std::make_shared<const Layout>(std::vector<LayoutEntry>{{.name = "fitness", .shape = {window}}}), false,
               Flat(options_.escape_window, kNeverMeasured));
-    state.scalars[kBoost] = 1.0;
-    state.scalars[kBest] = kNeverMeasured;
-    state.scalars[kSince] = 0.0;
+    state.add_scalar(kBoost, false, 1.0);
+    state.add_scalar(kBest, false, kNeverMeasured);
+    state.add_scalar(kSince, false, 0.0);
   }
 
-  std::vector<std::size_t> cohort(const CohortTask& task) const override;
+  const CohortRule* cohort_rule() const override { return this; }
 
   void client(const ClientTask& task, Update& update) const override {
     View data = task.data;
@@ -115,10 +115,10 @@ class Fne final : public Method {
         update);
   }
 
-  std::size_t own_networks() const override { return 0; }
+  bool trains() const override { return false; }
 
   void server(ServerTask& task) const override {
-    const auto fitness = take_fitness(task);
+    const FlatDouble fitness = take_fitness(task);
     const auto order = ranked(fitness);
     task.metrics["fitness_best"] = fitness[order[0]];
     task.metrics["fitness_validation"] = fitness[0];
@@ -126,13 +126,14 @@ class Fne final : public Method {
     task.finished = stopped(task.state);
     if (task.finished) return;
     escape(task.state, task.round, fitness[0]);
-    task.metrics["mutation_boost"] = task.state.scalars[kBoost];
+    task.metrics["mutation_boost"] = task.state.scalar(kBoost);
     breed(task.state, task.round, order);
   }
 
  private:
+  std::vector<std::size_t> cohort(const CohortTask& task) const override;
   bool stopped(const State& state) const {
-    return options_.patience > 0 && state.scalars.at(kSince) >= static_cast<double>(options_.patience);
+    return options_.patience > 0 && state.scalar(kSince) >= static_cast<double>(options_.patience);
   }
   void save(ServerTask& task, double validation, std::size_t fittest) const;
   void escape(State& state, std::size_t round, double validation) const;
@@ -162,12 +163,12 @@ std::vector<std::size_t> Fne::cohort(const CohortTask& task) const {
 void Fne::save(ServerTask& task, double validation, std::size_t fittest) const {
   const auto population = std::as_const(task.state).at(kPopulation);
   if (options_.patience == 0) return move_theta_to(task, candidate(population, fittest, weights_));
-  if (validation > task.state.scalars[kBest]) {
+  if (validation > task.state.scalar(kBest)) {
     move_theta_to(task, candidate(population, 0, weights_));
-    task.state.scalars[kBest] = validation;
-    task.state.scalars[kSince] = 0.0;
+    task.state.scalar(kBest) = validation;
+    task.state.scalar(kSince) = 0.0;
   } else {
-    task.state.scalars[kSince] += 1.0;
+    task.state.scalar(kSince) += 1.0;
   }
 }
 
@@ -178,7 +179,7 @@ void Fne::escape(State& state, std::size_t round, double validation) const {
   const double near = options_.escape_tolerance * std::abs(validation);
   const bool repeats =
       std::ranges::any_of(history, [&](float earlier) { return std::abs(validation - earlier) <= near; });
-  double& boost = state.scalars[kBoost];
+  double& boost = state.scalar(kBoost);
   boost = repeats ? std::min(boost * options_.escape_growth, options_.escape_limit) : 1.0;
   history[(round - 1) % history.size()] = static_cast<float>(validation);
 }
@@ -193,7 +194,7 @@ void Fne::breed(State& state, std::size_t round, std::span<const std::size_t> or
   std::vector<std::size_t> parents(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n - 1));
   parents.push_back(order[n - 1 + selection.below(order.size() - (n - 1))]);  // one of the others, for variance
 
-  const double boost = state.scalars[kBoost];
+  const double boost = state.scalar(kBoost);
   for (std::size_t i = 0; i < options_.population; ++i) {
     const auto child = candidate(next, i, weights_);
     if (i < options_.elites) {

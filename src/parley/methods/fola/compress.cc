@@ -8,9 +8,9 @@
 
 namespace parley {
 
-std::size_t compress_precision(const Layout& layout, double share, std::span<float> precision) {
-  if (share >= 1.0) return precision.size_bytes();
-  std::size_t bytes = 0;
+std::vector<SparseSegment> compress_precision(const Layout& layout, double share, std::span<float> precision) {
+  std::vector<SparseSegment> segments;
+  if (share >= 1.0) return segments;
   std::vector<std::uint32_t> order;
   for (const auto& entry : layout.entries()) {
     const auto values = entry.of(precision);
@@ -27,9 +27,9 @@ std::size_t compress_precision(const Layout& layout, double share, std::span<flo
     for (const auto i : rest) sum += values[i];
     const auto mean = static_cast<float>(rest.empty() ? 0.0 : sum / static_cast<double>(rest.size()));
     for (const auto i : rest) values[i] = mean;
-    bytes += kept * (sizeof(float) + sizeof(std::uint32_t)) + sizeof(float);
+    segments.push_back({values.size(), mean});
   }
-  return bytes;
+  return segments;
 }
 
 }  // namespace parley

@@ -2,16 +2,16 @@
 // their mean.
 #pragma once
 
-#include <cstddef>
 #include <span>
+#include <vector>
 
 #include "parley/tensor/layout.h"
+#include "parley/update/packing.h"
 
 namespace parley {
 
-// Keeps the largest `share` of each entry's values and replaces the others by their mean, in place. Returns the bytes
-// on the wire: value and index of each that is kept, one mean an entry; at share = 1 nothing changes and values go
-// dense.
-std::size_t compress_precision(const Layout& layout, double share, std::span<float> precision);
+// Keeps the largest `share` of each entry's values and replaces the others by their mean, in place. Returns the entries
+// with their means, as pack_sparse() takes them; at share = 1 nothing changes, and there are none.
+std::vector<SparseSegment> compress_precision(const Layout& layout, double share, std::span<float> precision);
 
 }  // namespace parley

@@ -14,7 +14,7 @@
 namespace parley {
 namespace {
 
-constexpr const char* kPrecision = "precision";
+constexpr const char *kPrecision = "precision", *kMoment = "second_moment";
 
 struct FolaOptions {
   double lambda, gamma, epsilon, compress;
@@ -80,21 +80,20 @@ struct FolaOptions {
   }
 };
 
-class Fola final : public Method {
+class Fola final : public Method, private Posterior {
  public:
   explicit Fola(const MethodContext& context) : layout_(context.layout), options_(context) {}
 
   Schema schema() const override {
     using enum ChannelSpec::Bound;
-    const std::size_t size = layout_->size();
     if (options_.mixture) {
-      return {.channels = {{"theta", size, Weighting::by_weight, "theta"},
-                           {"second_moment", size, Weighting::by_weight, "", "", non_negative, true}}};
+      return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"},
+                           {.name = kMoment, .layout = layout_, .bound = non_negative, .statistic = true}}};
     }
     // The Gaussian product: weights are summed times their precision, and their mean is taken over it.
-    return {
-        .channels = {{kPrecision, size, Weighting::by_weight, "", "", options_.shrink ? non_negative : positive, true},
-                     {"theta", size, Weighting::by_weight, "theta", kPrecision}}};
+    const auto bound = options_.shrink ? non_negative : positive;
+    return {.channels = {{.name = kPrecision, .layout = layout_, .bound = bound, .statistic = true},
+                         {.name = "theta", .layout = layout_, .relative_to = "theta", .times = kPrecision}}};
   }
 
   void start(State& state) const override {
@@ -104,7 +103,7 @@ class Fola final : public Method {
   void client(const ClientTask& task, Update& update) const override {
     task.load();
     const auto prior = task.broadcast.at(kPrecision), centre = task.broadcast.at("theta");
-    Flat& precision = update.channels[options_.mixture ? 1 : 0];
+    Flat& precision = update[options_.mixture ? kMoment : kPrecision];
     const auto fisher = std::span(precision).first(layout_->trainable());
     const LinearTerm term{.strength = static_cast<float>(options_.lambda), .precision = prior, .centre = centre};
     train(task, update, term, fisher);
@@ -115,8 +114,9 @@ class Fola final : public Method {
     }
     // What is measured, not trained, is averaged: everyone is equally sure of it.
     std::fill(precision.begin() + static_cast<std::ptrdiff_t>(fisher.size()), precision.end(), 1.0f);
-    update.encoded_bytes[options_.mixture ? 1 : 0] = compress_precision(*layout_, options_.compress, precision);
-    finish(task.model.parameters(), centre, update);
+    const auto segments = compress_precision(*layout_, options_.compress, precision);
+    std::ranges::copy(task.model.parameters(), update["theta"].begin());
+    options_.mixture ? finish_mixture(centre, update) : finish_product(segments, update);
   }
 
   void server(ServerTask& task) const override {
@@ -128,10 +128,11 @@ class Fola final : public Method {
 
   // The mixture's variance (Eq. 6) adds what one example leaves open to the spread of the clients' weights. Data shrink
   // the first alone, and the state no longer tells the two apart.
-  bool has_posterior() const override { return !options_.mixture; }
+  const Posterior* posterior() const override { return options_.mixture ? nullptr : this; }
 
+ private:
   // The product's precision P_S (Eq. 9) is the Fisher information of one example: all of them give examples·P_S.
-  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+  void draw(const State& state, const Draw& how, Stream& stream, std::span<float> theta) const override {
     const std::size_t trainable = layout_->trainable();
     const auto mean = state.at("theta"), fisher = state.at(kPrecision).first(trainable);
     const auto examples = static_cast<float>(how.examples), prior = static_cast<float>(how.prior_precision);
@@ -142,7 +143,6 @@ class Fola final : public Method {
                   theta.first(trainable));
   }
 
- private:
   void train(const ClientTask& task, Update& update, const LinearTerm& term, std::span<float> fisher) const {
     if (!options_.online) {
       task.train(update, term);
@@ -155,23 +155,23 @@ class Fola final : public Method {
   }
 
   // From precision and weights to the channels that are summed.
-  void finish(std::span<const float> theta, std::span<const float> centre, Update& update) const {
+  void finish_mixture(std::span<const float> centre, Update& update) const {
     const auto epsilon = static_cast<float>(options_.epsilon);
-    if (options_.mixture) {
-      std::ranges::copy(theta, update.channels[0].begin());
-      for (std::size_t i = 0; i < theta.size(); ++i) {
-        float& x = update.channels[1][i];
-        // Σ_n + μ_n² of Eq. 6, about the broadcast weights: about zero, a small Σ_n would drown in the rounding of
-        // μ_n².
-        x = 1.0f / (x + epsilon) + (theta[i] - centre[i]) * (theta[i] - centre[i]);
-      }
-      return;
+    const Flat& theta = update["theta"];
+    Flat& moment = update[kMoment];
+    for (std::size_t i = 0; i < theta.size(); ++i) {
+      // Σ_n + μ_n² of Eq. 6, about the broadcast weights: about zero, a small Σ_n would drown in the rounding of μ_n².
+      moment[i] = 1.0f / (moment[i] + epsilon) + (theta[i] - centre[i]) * (theta[i] - centre[i]);
     }
-    std::ranges::copy(theta, update.channels[1].begin());
-    // μ = (ΣaPμ + εΣaμ)/(ΣaP + ε) is the product of Gaussians of precision P + ε.
-    if (!options_.shrink) {
-      for (float& p : update.channels[0]) p += epsilon;
-    }
+  }
+
+  // μ = (ΣaPμ + εΣaμ)/(ΣaP + ε) is the product of Gaussians of precision P + ε.
+  void finish_product(std::vector<SparseSegment> segments, Update& update) const {
+    const auto added = options_.shrink ? 0.0f : static_cast<float>(options_.epsilon);
+    Flat& precision = update[kPrecision];
+    for (float& p : precision) p += added;
+    for (auto& segment : segments) segment.rest += added;
+    if (!segments.empty()) update.pack(kPrecision, pack_sparse(precision, segments));
   }
 
   void serve_product(ServerTask& task) const {
@@ -179,7 +179,7 @@ class Fola final : public Method {
       for (double& p : task.sum.edit(kPrecision)) p += options_.epsilon * task.sum.weight();
     }
     task.move_theta(task.sum.take_mean("theta"));           // μ_S, Eq. 9
-    const auto precision = task.sum.take_mean(kPrecision);  // P_S, Eq. 9
+    const FlatDouble precision = task.sum.take_mean(kPrecision);  // P_S, Eq. 9
     const auto state = task.state.at(kPrecision);
     for (std::size_t i = 0; i < state.size(); ++i) {
       // The ε of the solve is no knowledge: it does not stay in the posterior. γ does (Eq. 18).
@@ -188,7 +188,7 @@ class Fola final : public Method {
   }
 
   void serve_mixture(ServerTask& task) const {
-    const auto mean = task.sum.take_mean("theta"), second = task.sum.take_mean("second_moment");
+    const FlatDouble mean = task.sum.take_mean("theta"), second = task.sum.take_mean(kMoment);
     const auto state = task.state.at(kPrecision), centre = task.state.at("theta");
     for (std::size_t i = 0; i < state.size(); ++i) {
       const double shift = mean[i] - centre[i];

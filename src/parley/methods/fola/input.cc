@@ -10,14 +10,13 @@ namespace {
 
 constexpr const char *kMoments = "moments", *kInputs = "inputs";
 
-class InputFola final : public Method {
+class InputFola final : public Method, private Posterior {
  public:
   explicit InputFola(const MethodContext& context) : layout_(context.layout), layered_(context) {}
 
   // `moments` has WA in the places of a layer's weights and bias, and θ itself everywhere else.
   Schema schema() const override {
-    return {.channels = {{.name = kMoments, .size = layout_->size(), .statistic = true},
-                         {.name = kInputs, .size = layered_.inputs_size(), .statistic = true}}};
+    return {.channels = {{.name = kMoments, .layout = layout_, .statistic = true}, layered_.inputs_channel(kInputs)}};
   }
 
   void start(State& state) const override { layered_.start(state); }
@@ -25,8 +24,8 @@ class InputFola final : public Method {
   void client(const ClientTask& task, Update& update) const override {
     task.load();
     layered_.train(task, update);
-    Flat &moments = update.channels[0], &inputs = update.channels[1];
-    update.encoded_bytes[1] = layered_.measure_inputs(task, inputs);
+    Flat &moments = update[kMoments], &inputs = update[kInputs];
+    update.pack(kInputs, layered_.measure_inputs(task, inputs));
     std::ranges::copy(task.model.parameters(), moments.begin());
     layered_.change_layers(std::span(moments), [&](const LayerMatrix& layer, std::span<float> w) {
       times_precision(w, layer.rows(), layer.width(), layer.inputs_of(std::span<const float>(inputs)));
@@ -34,11 +33,10 @@ class InputFola final : public Method {
   }
 
   void server(ServerTask& task) const override {
-    const auto inputs = task.sum.take_mean(kInputs);
-    task.sum.take_mean(kMoments);
-    const auto target = task.sum.edit(kMoments);
-    layered_.change_layers(target, [&](const LayerMatrix& layer, std::span<double> w) {
-      if (!solve_mean(layer.inputs_of(inputs), layer.width(), layer.rows(), w)) {
+    const FlatDouble inputs = task.sum.take_mean(kInputs);
+    FlatDouble target = task.sum.take_mean(kMoments);
+    layered_.change_layers(std::span(target), [&](const LayerMatrix& layer, std::span<double> w) {
+      if (!solve_mean(layer.inputs_of(std::span<const double>(inputs)), layer.width(), layer.rows(), w)) {
         fail<RunError>("round {}: the precision of {} cannot be inverted; raise method.ridge", task.round,
                        layer.name());
       }
@@ -47,12 +45,13 @@ class InputFola final : public Method {
     layered_.keep(task.state, inputs);
   }
 
-  bool has_posterior() const override { return true; }
-  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+  const Posterior* posterior() const override { return this; }
+
+ private:
+  void draw(const State& state, const Draw& how, Stream& stream, std::span<float> theta) const override {
     layered_.draw(state, how, stream, theta);
   }
 
- private:
   std::shared_ptr<const Layout> layout_;
   Layered layered_;
 };

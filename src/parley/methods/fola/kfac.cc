@@ -13,7 +13,7 @@ namespace {
 constexpr const char *kMoments = "moments", *kInputs = "inputs", *kOutputs = "outputs";
 constexpr double kTolerance = 1e-5;
 
-class KfacFola final : public Method {
+class KfacFola final : public Method, private Posterior {
  public:
   explicit KfacFola(const MethodContext& context)
       : layout_(context.layout),
@@ -26,19 +26,21 @@ class KfacFola final : public Method {
   // `moments` has BWA in the places of a layer's weights and bias, and θ itself everywhere else. A sum of A ⊗ B is not
   // of that form, so the factors of each client are kept.
   Schema schema() const override {
+    ChannelSpec inputs = layered_.inputs_channel(kInputs);
+    inputs.weighting = Weighting::each;
     return {.channels = {
-                {.name = kMoments, .size = layout_->size(), .statistic = true},
-                {.name = kInputs, .size = layered_.inputs_size(), .weighting = Weighting::each, .statistic = true},
-                {.name = kOutputs, .size = layered_.outputs_size(), .weighting = Weighting::each, .statistic = true}}};
+                {.name = kMoments, .layout = layout_, .statistic = true},
+                std::move(inputs),
+                {.name = kOutputs, .count = layered_.outputs_size(), .weighting = Weighting::each, .statistic = true}}};
   }
 
   void start(State& state) const override { layered_.start(state); }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
-    Flat &moments = update.channels[0], &inputs = update.channels[1], &outputs = update.channels[2];
+    Flat &moments = update[kMoments], &inputs = update[kInputs], &outputs = update[kOutputs];
     train_and_measure_outputs(task, update, outputs);
-    update.encoded_bytes[1] = layered_.measure_inputs(task, inputs);
+    update.pack(kInputs, layered_.measure_inputs(task, inputs));
     std::ranges::copy(task.model.parameters(), moments.begin());
     layered_.change_layers(std::span(moments), [&](const LayerMatrix& layer, std::span<float> w) {
       times_kronecker(w, layer.rows(), layer.width(), term_of(layer, 1.0, inputs, outputs));
@@ -46,13 +48,12 @@ class KfacFola final : public Method {
   }
 
   void server(ServerTask& task) const override {
-    task.sum.take_mean(kMoments);
-    const auto target = task.sum.edit(kMoments);
+    FlatDouble target = task.sum.take_mean(kMoments);
     double residual = 0.0;
-    layered_.change_layers(target, [&](const LayerMatrix& layer, std::span<double> w) {
+    layered_.change_layers(std::span(target), [&](const LayerMatrix& layer, std::span<double> w) {
       std::vector<KroneckerTerm> terms;
       for (const auto& single : task.sum.singles()) {
-        terms.push_back(term_of(layer, single.weight / task.sum.weight(), single.channels[1], single.channels[2]));
+        terms.push_back(term_of(layer, single.weight / task.sum.weight(), single[kInputs], single[kOutputs]));
       }
       const auto report = solve_kronecker(terms, layer.rows(), layer.width(), cg_steps_, kTolerance, w);
       residual = std::max(residual, report.residual);
@@ -62,12 +63,13 @@ class KfacFola final : public Method {
     layered_.keep(task.state, mean_inputs(task.sum));
   }
 
-  bool has_posterior() const override { return true; }
-  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+  const Posterior* posterior() const override { return this; }
+
+ private:
+  void draw(const State& state, const Draw& how, Stream& stream, std::span<float> theta) const override {
     layered_.draw(state, how, stream, theta);
   }
 
- private:
   static KroneckerTerm term_of(const LayerMatrix& layer, double weight, std::span<const float> inputs,
                                std::span<const float> outputs) {
     return {.weight = weight, .inputs = layer.inputs_of(inputs), .outputs = layer.outputs_of(outputs)};
@@ -77,7 +79,8 @@ class KfacFola final : public Method {
     std::vector<double> mean(layered_.inputs_size(), 0.0);
     for (const auto& single : sum.singles()) {
       const double share = single.weight / sum.weight();
-      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * static_cast<double>(single.channels[1][i]);
+      const Flat& inputs = single[kInputs];
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * static_cast<double>(inputs[i]);
     }
     return mean;
   }

@@ -45,7 +45,7 @@ Layered::Layered(const MethodContext& context)
       prior_rank_(static_cast<std::size_t>(context.options.integer("prior_rank"))),
       rank_(static_cast<std::size_t>(context.options.integer("rank"))) {
   std::vector<LayoutEntry> inputs, outputs, vectors, values;
-  for (const auto& layer : context.model.layers()) {
+  for (const auto& layer : shown_layers(*context.layout)) {
     const LayerMatrix matrix{layer};
     const std::size_t rank = std::min(prior_rank_, matrix.width());
     inputs.push_back({.name = matrix.name(), .shape = {extent(packed_size(matrix.width()))}});
@@ -100,7 +100,7 @@ void Layered::train(const ClientTask& task, Update& update) const {
   task.train(update, {}, {.after_step = pull});
 }
 
-std::size_t Layered::measure_inputs(const ClientTask& task, std::span<float> inputs) const {
+Packed Layered::measure_inputs(const ClientTask& task, std::span<float> inputs) const {
   std::vector<Flat> sums;
   std::vector<std::size_t> rows(layers_.size(), 0);
   for (const auto& layer : layers_) sums.emplace_back(layer.width() * layer.width(), 0.0f);
@@ -114,17 +114,54 @@ std::size_t Layered::measure_inputs(const ClientTask& task, std::span<float> inp
     for (std::size_t i = 0; i < width; ++i) mean += scale * sums[l][i * (width + 1)] / static_cast<float>(width);
     pack_symmetric(sums[l], width, scale, ridge_ * mean, layers_[l].inputs_of(inputs));
   }
-  if (rank_ == 0) return 0;
-  std::size_t numbers = 0;
+  return rank_ == 0 ? Packed{} : reduce(inputs);
+}
+
+ChannelSpec Layered::inputs_channel(std::string name) const {
+  ChannelSpec spec{.name = std::move(name), .count = inputs_size(), .statistic = true};
+  // By a copy: the schema may outlive the method.
+  if (rank_ > 0) spec.unpack = [own = *this](auto packed, auto inputs) { own.unpack(packed, inputs); };
+  return spec;
+}
+
+std::size_t Layered::sent_rank(const LayerMatrix& layer) const {
+  const std::size_t rank = std::min(rank_, layer.width());
+  return low_rank_size(layer.width(), rank) < packed_size(layer.width()) ? rank : 0;
+}
+
+// Every layer's eigenvectors, eigenvalues and mean of the rest, or its triangle where that is shorter.
+Packed Layered::reduce(std::span<float> inputs) const {
+  ByteBuffer to;
   for (const auto& layer : layers_) {
-    const std::size_t rank = std::min(rank_, layer.width()), reduced = low_rank_size(layer.width(), rank);
-    if (reduced < packed_size(layer.width())) {
-      const auto packed = layer.inputs_of(inputs);
-      expand(low_rank(packed, layer.width(), rank), layer.width(), packed);
+    const auto triangle = layer.inputs_of(inputs);
+    if (const std::size_t rank = sent_rank(layer); rank > 0) {
+      const LowRank factors = low_rank(triangle, layer.width(), rank);
+      expand(factors, layer.width(), triangle);
+      put_all(to, factors.vectors);
+      put_all(to, factors.values);
+      put(to, factors.rest);
+    } else {
+      put_all(to, triangle);
     }
-    numbers += std::min(reduced, packed_size(layer.width()));
   }
-  return numbers * sizeof(float);
+  return {.how = Packing::own, .bytes = std::move(to.bytes)};
+}
+
+void Layered::unpack(std::span<const std::byte> packed, std::span<float> inputs) const {
+  ByteReader from(packed);
+  for (const auto& layer : layers_) {
+    const auto triangle = layer.inputs_of(inputs);
+    if (const std::size_t rank = sent_rank(layer); rank > 0) {
+      LowRank factors{.vectors = std::vector<float>(rank * layer.width()), .values = std::vector<float>(rank)};
+      from.take_all(std::span(factors.vectors));
+      from.take_all(std::span(factors.values));
+      factors.rest = from.take<float>();
+      expand(factors, layer.width(), triangle);
+    } else {
+      from.take_all(triangle);
+    }
+  }
+  from.finish();
 }
 
 void Layered::keep(State& state, std::span<const double> inputs) const {
@@ -142,7 +179,7 @@ void Layered::keep(State& state, std::span<const double> inputs) const {
   }
 }
 
-void Layered::draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const {
+void Layered::draw(const State& state, const Posterior::Draw& how, Stream& stream, std::span<float> theta) const {
   std::ranges::copy(state.at("theta"), theta.begin());
   const auto scale = static_cast<float>(std::sqrt(how.scale));
   Flat noise;

@@ -76,16 +76,23 @@ class Layered {
   void start(State& state) const;
   // Local training with the prior of the broadcast.
   void train(const ClientTask& task, Update& update) const;
-  // A_n of every layer, by one pass over the client's data at its final weights, with its ridge and reduced to `rank`.
-  // Returns the bytes that takes on the wire, 0 for four a float.
-  std::size_t measure_inputs(const ClientTask& task, std::span<float> inputs) const;
+  // The channel in which a client sends A_n of every layer.
+  ChannelSpec inputs_channel(std::string name) const;
+  // A_n, by one pass over the client's data at its final weights, with its ridge and reduced to `rank`. Returns how
+  // that travels.
+  Packed measure_inputs(const ClientTask& task, std::span<float> inputs) const;
   // The server's side: keeps the mean of the clients' A as the next prior.
   void keep(State& state, std::span<const double> inputs) const;
   // One network about theta, each layer with precision examples·A ⊗ I + prior_precision; what is in no layer keeps its
   // value.
-  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const;
+  void draw(const State& state, const Posterior::Draw& how, Stream& stream, std::span<float> theta) const;
 
  private:
+  // Eigenvectors of a layer's A that are sent; 0: the packed triangle is shorter.
+  std::size_t sent_rank(const LayerMatrix& layer) const;
+  Packed reduce(std::span<float> inputs) const;
+  void unpack(std::span<const std::byte> packed, std::span<float> inputs) const;
+
   std::shared_ptr<const Layout> layout_, inputs_layout_, outputs_layout_, vectors_layout_, values_layout_;
   double lambda_;
   float ridge_;

@@ -9,11 +9,9 @@ namespace {
 
 constexpr const char* kOwn = "own_theta";
 
-class Local final : public Method {
+class Local final : public Method, private Personal {
  public:
-  // A client that is seen for the first time in round 50 starts where the others did, which it can draw itself.
-  explicit Local(const MethodContext& context)
-      : size_(context.layout->size()), initial_(context.initial.begin(), context.initial.end()) {
+  explicit Local(const MethodContext& context) : layout_(context.layout) {
     if (context.client.text("state") == "central" && context.client.text("optimizer") != "sgd") {
       fail(
           "client.state = \"central\": local has nobody to share an optimiser's state with; use \"worker\" or "
@@ -22,26 +20,29 @@ class Local final : public Method {
   }
 
   // For the average that is evaluated as the shared model; nobody trains from it.
-  Schema schema() const override { return {.channels = {{"theta", size_, Weighting::by_weight, "theta"}}}; }
+  Schema schema() const override { return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}}; }
 
   void client(const ClientTask& task, Update& update) const override {
-    const auto record = task.store.load(task.client);
-    task.load_weights(record ? record->at(kOwn) : initial_);
+    const ClientRecord* record = task.memory.known();
+    // A client that is seen for the first time in round 50 starts where the others did.
+    task.load_weights(record != nullptr ? record->at(kOwn) : task.initial);
     task.train(update);
-    std::ranges::copy(task.model.parameters(), update.channels[0].begin());
-    task.store.stage(task.client, {{kOwn, update.channels[0]}});
+    Flat& theta = update["theta"];
+    std::ranges::copy(task.model.parameters(), theta.begin());
+    task.memory.keep({{kOwn, theta}});
   }
 
-  bool load_untrained(const ClientTask& task) const override {
-    task.load_weights(initial_);
-    return true;
-  }
+  const Personal* personal() const override { return this; }
 
   void server(ServerTask& task) const override { task.move_theta(task.sum.take_mean("theta")); }
 
  private:
-  std::size_t size_;
-  Flat initial_;
+  bool load_untrained(const ClientTask& task) const override {
+    task.load_weights(task.initial);
+    return true;
+  }
+
+  std::shared_ptr<const Layout> layout_;
 };
 
 }  // namespace

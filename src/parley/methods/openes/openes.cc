@@ -29,7 +29,7 @@ class OpenEs final : public Method {
         pairs_(static_cast<std::size_t>(context.options.integer("pairs"))),
         sigma_(context.options.real("sigma")),
         lr_(context.options.real("lr")) {
-    require_comparable(context.model);
+    require_comparable(context.task);
   }
 
   // Candidates 2k and 2k + 1 are θ + σε_k and θ − σε_k: what both have in common cancels.
@@ -49,11 +49,11 @@ class OpenEs final : public Method {
         update);
   }
 
-  std::size_t own_networks() const override { return 0; }
+  bool trains() const override { return false; }
 
   // θ + lr·1/(Pσ)·Σ u_i ε_i (Salimans et al. 2017, alg. 2), with the ranks u of the P candidates.
   void server(ServerTask& task) const override {
-    const auto fitness = take_fitness(task);
+    const FlatDouble fitness = take_fitness(task);
     const auto ranks = centred_ranks(fitness);
     const auto theta = task.state.at("theta");
     std::vector<double> target(theta.begin(), theta.end());

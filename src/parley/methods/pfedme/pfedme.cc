@@ -19,16 +19,16 @@ class PFedMe final : public Method {
     require_own_aggregation("pfedme", context, "its own models keep their norm layers; use fedavg or fedbn");
   }
 
-  Schema schema() const override { return {.channels = {{"theta", layout_->size(), Weighting::by_weight, "theta"}}}; }
+  Schema schema() const override { return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}}; }
 
   void client(const ClientTask& task, Update& update) const override {
-    if (const auto record = task.store.load(task.client)) {
+    if (const ClientRecord* record = task.memory.known()) {
       task.load_weights(record->at(kOwn));
     } else {
       task.load();
     }
     // The channel is the client's copy w of the shared model, which moves while v is trained.
-    Flat& w = update.channels[0];
+    Flat& w = update["theta"];
     std::ranges::copy(task.broadcast.at("theta"), w.begin());
     const auto v = task.model.parameters();
     const auto follow = [&](std::size_t steps) {
@@ -37,7 +37,7 @@ class PFedMe final : public Method {
     task.train(update, {.strength = lambda_, .centre = w}, {.after_step = follow});  // g + λ(v − w)
     if (update.training.steps % steps_ != 0) follow_own(w, v);
     std::ranges::copy(v.subspan(layout_->trainable()), w.begin() + static_cast<std::ptrdiff_t>(layout_->trainable()));
-    task.store.stage(task.client, {{kOwn, Flat(v.begin(), v.end())}});
+    task.memory.keep({{kOwn, Flat(v.begin(), v.end())}});
   }
 
   void server(ServerTask& task) const override { task.move_theta(task.sum.take_mean("theta")); }

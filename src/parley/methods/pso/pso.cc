@@ -24,7 +24,7 @@ class ParticleSwarm final : public Method {
         inertia_(context.options.real("inertia")),
         own_(context.options.real("own")),
         swarm_(context.options.real("swarm")) {
-    require_comparable(context.model);
+    require_comparable(context.task);
   }
 
   // Of the positions, then of the bests.
@@ -49,10 +49,10 @@ class ParticleSwarm final : public Method {
         update);
   }
 
-  std::size_t own_networks() const override { return 0; }
+  bool trains() const override { return false; }
 
   void server(ServerTask& task) const override {
-    const auto fitness = take_fitness(task);
+    const FlatDouble fitness = take_fitness(task);
     const auto positions = task.state.at(kPositions), bests = task.state.at(kBests);
     std::vector<double> best_fitness(fitness.begin() + static_cast<std::ptrdiff_t>(size_), fitness.end());
     for (std::size_t i = 0; i < size_; ++i) {

@@ -25,12 +25,13 @@ class QFed final : public Method {
 
   // Behind what is trained lie the new running statistics, of which the mean is taken.
   Schema schema() const override {
-    return {.channels = {{"delta", layout_->size(), Weighting::plain}}, .scalars = {{"h", Weighting::plain}}};
+    return {.channels = {{.name = "delta", .layout = layout_, .weighting = Weighting::plain}},
+            .scalars = {{"h", Weighting::plain}}};
   }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
-    Flat& delta = update.channels[0];
+    Flat& delta = update["delta"];
     const double loss = step_ == Step::gradient ? take_gradient(task, update) : take_training(task, update);
     const double factor = std::pow(loss, q_), lipschitz = 1.0 / task.lr();
     double norm = 0.0;
@@ -39,17 +40,17 @@ class QFed final : public Method {
       delta[i] = static_cast<float>(factor * delta[i]);  // Δ = Fᵠ·L(w − w_k)
     }
     // h = q·Fᵠ⁻¹·‖L(w − w_k)‖² + L·Fᵠ: a bound on the curvature of F^{q+1}/(q + 1).
-    update.scalars[0] = q_ * std::pow(loss, q_ - 1.0) * norm + lipschitz * factor;
+    update.scalar("h") = q_ * std::pow(loss, q_ - 1.0) * norm + lipschitz * factor;
     std::ranges::copy(task.model.parameters().subspan(layout_->trainable()),
                       delta.begin() + static_cast<std::ptrdiff_t>(layout_->trainable()));
   }
 
-  std::size_t own_networks() const override { return step_ == Step::gradient ? 0 : 1; }
+  bool trains() const override { return step_ == Step::training; }
 
   void server(ServerTask& task) const override {
     const double h = task.sum.scalar("h");
     const auto clients = static_cast<double>(task.sum.count());
-    const auto target = task.sum.edit("delta");
+    FlatDouble target = task.sum.take_total("delta");
     const auto theta = task.state.at("theta");
     for (std::size_t i = 0; i < layout_->trainable(); ++i) target[i] = theta[i] - target[i] / h;
     for (std::size_t i = layout_->trainable(); i < theta.size(); ++i) target[i] /= clients;
@@ -62,8 +63,9 @@ class QFed final : public Method {
   double take_gradient(const ClientTask& task, Update& update) const {
     const auto [loss, gradient] = task.trainer.full_gradient(task.model, task.data);
     const auto theta = task.broadcast.at("theta");
+    Flat& delta = update["delta"];
     for (std::size_t i = 0; i < layout_->trainable(); ++i) {
-      update.channels[0][i] = static_cast<float>(gradient[i] + decay_ * theta[i]);
+      delta[i] = static_cast<float>(gradient[i] + decay_ * theta[i]);
     }
     update.training = {loss * static_cast<double>(task.data.size()), task.data.size(), 1};
     return loss + kLeastLoss;
@@ -74,8 +76,9 @@ class QFed final : public Method {
     task.train(update);
     const auto before = task.broadcast.at("theta");
     const auto after = task.model.parameters();
+    Flat& delta = update["delta"];
     for (std::size_t i = 0; i < layout_->trainable(); ++i) {
-      update.channels[0][i] = static_cast<float>((before[i] - after[i]) / task.lr());
+      delta[i] = static_cast<float>((before[i] - after[i]) / task.lr());
     }
     return loss + kLeastLoss;
   }

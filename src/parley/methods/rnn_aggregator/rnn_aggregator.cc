@@ -31,7 +31,7 @@ struct Cohort {
     steps.reserve(singles.size());  // the sequence points at them
     for (const auto& single : singles) {
       const double share = single.weight / total;
-      const Flat& own = single.channels[0];
+      const Flat& own = single["theta"];
       for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += share * own[i];
       Flat& step = steps.emplace_back(trainable);
       for (std::size_t i = 0; i < trainable; ++i) {
@@ -63,17 +63,17 @@ class RnnAggregator final : public Method {
         steps_(static_cast<std::size_t>(context.options.integer("steps"))),
         sample_(static_cast<std::size_t>(context.options.integer("coordinates"))),
         lr_(static_cast<float>(context.options.real("lr"))),
-        seed_(context.seed),
-        new_model_(context.new_model),
-        examples_(context.server_data) {
-    if (examples_.size() == 0) {
+        seed_(context.seed) {
+    if (context.server.integer("examples") == 0) {
       fail(
           "server.examples = 0: rnn_aggregator learns from examples that the server holds itself; set for example 200");
     }
   }
 
   // Every network by itself: the LSTM reads them one after the other.
-  Schema schema() const override { return {.channels = {{"theta", layout_->size(), Weighting::each, "theta"}}}; }
+  Schema schema() const override {
+    return {.channels = {{.name = "theta", .layout = layout_, .weighting = Weighting::each, .relative_to = "theta"}}};
+  }
 
   void start(State& state) const override {
     Flat weights(lstm_.size());
@@ -81,22 +81,25 @@ class RnnAggregator final : public Method {
     lstm_.initialise(weights, stream);
     state.add(kWeights, lstm_layout_, false, std::move(weights));
     for (const char* slot : kSlots) state.add(slot, lstm_layout_, false, Flat(lstm_.size(), 0.0f));
-    state.scalars[kSteps] = 0.0;
+    state.add_scalar(kSteps, false, 0.0);
   }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
     task.train(update);
-    std::ranges::copy(task.model.parameters(), update.channels[0].begin());
+    std::ranges::copy(task.model.parameters(), update["theta"].begin());
   }
 
   void server(ServerTask& task) const override {
+    if (task.own == nullptr) {
+      fail<RunError>("rnn_aggregator: this server holds no examples to learn from; run it where server.examples are");
+    }
     Cohort cohort(task.sum.singles(), task.state.at("theta"), layout_->trainable());
-    const auto model = new_model_();
+    const auto model = task.own->new_model();
     if (cohort.scale > 0.0f) {
       learn(task, cohort, *model);
       const auto answers = correct(task.state.at(kWeights), cohort, *model);
-      task.metrics["server_loss"] = evaluate(*model, examples_).loss();
+      task.metrics["server_loss"] = evaluate(*model, task.own->examples).loss();
       for (std::size_t i = 0; i < answers.size(); ++i) cohort.mean[i] += static_cast<double>(cohort.scale) * answers[i];
     }
     task.move_theta(cohort.mean);
@@ -125,7 +128,7 @@ class RnnAggregator final : public Method {
     Flat slopes(count), gradient(lstm_.size());
     for (std::size_t step = 0; step < steps_; ++step) {
       correct(weights, cohort, model);
-      const auto slope = trainer.full_gradient(model, examples_).gradient;
+      const auto slope = trainer.full_gradient(model, task.own->examples).gradient;
       for (std::size_t j = 0; j < count; ++j) {
         coordinates[j] = count == trainable ? j : static_cast<std::size_t>(stream.below(trainable));
         slopes[j] = slope[coordinates[j]] * cohort.scale;
@@ -142,13 +145,13 @@ class RnnAggregator final : public Method {
     for (std::size_t k = 0; k < std::size(kSlots); ++k) {
       std::ranges::copy(state.at(kSlots[k]), adam.state().slots[k].begin());
     }
-    adam.state().steps = state.scalars.find(kSteps)->second;
+    adam.state().steps = state.scalar(kSteps);
   }
   void keep(Optimizer& adam, State& state) const {
     for (std::size_t k = 0; k < std::size(kSlots); ++k) {
       std::ranges::copy(adam.state().slots[k], state.at(kSlots[k]).begin());
     }
-    state.scalars[kSteps] = adam.state().steps;
+    state.scalar(kSteps) = adam.state().steps;
   }
 
   std::shared_ptr<const Layout> layout_;
@@ -157,8 +160,6 @@ class RnnAggregator final : public Method {
   std::size_t steps_, sample_;
   float lr_;
   std::uint64_t seed_;
-  std::function<std::unique_ptr<Model>()> new_model_;
-  View examples_;
 };
 
 }  // namespace
@@ -171,7 +172,8 @@ void add_rnn_aggregator(MethodRegistry& registry) {
        .options = {{"units", std::int64_t{4}, "units of the LSTM", between(1, 256)},
                    {"steps", std::int64_t{5}, "steps of its training in a round", at_least(0)},
                    {"lr", 0.01, "learning rate of that training (Adam)", above(0.0)},
-                   {"coordinates", std::int64_t{10000}, "weights that a step of it looks at, at random", at_least(1)}}},
+                   {"coordinates", std::int64_t{10000}, "weights that a step of it looks at, at random", at_least(1)}},
+       .needs = {{"server.examples", std::int64_t{200}}}},
       [](const MethodContext& context) { return std::make_unique<RnnAggregator>(context); });
 }
 

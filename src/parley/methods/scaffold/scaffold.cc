@@ -17,8 +17,8 @@ class Scaffold final : public Method {
 
   // Both plain: SCAFFOLD averages clients, not examples.
   Schema schema() const override {
-    return {.channels = {{"delta_theta", layout_->size(), Weighting::plain},
-                         {"delta_control", layout_->size(), Weighting::plain}}};
+    return {.channels = {{.name = "delta_theta", .layout = layout_, .weighting = Weighting::plain},
+                         {.name = "delta_control", .layout = layout_, .weighting = Weighting::plain}}};
   }
 
   void start(State& state) const override { state.add(kControl, layout_, true, Flat(layout_->size(), 0.0f)); }
@@ -27,12 +27,10 @@ class Scaffold final : public Method {
     task.load();
     const std::size_t trainable = layout_->trainable();
     const auto start = task.broadcast.at("theta"), control = task.broadcast.at(kControl);
-    ClientRecord record = task.store.load(task.client).value_or(ClientRecord{});
-    Flat& own = record[kControl];
-    own.resize(layout_->size(), 0.0f);
+    const ClientRecord* known = task.memory.known();
+    Flat own = known != nullptr ? known->at(kControl) : Flat(layout_->size(), 0.0f);
 
-    Flat& delta_theta = update.channels[0];
-    Flat& delta_control = update.channels[1];
+    Flat &delta_theta = update["delta_theta"], &delta_control = update["delta_control"];
     for (std::size_t i = 0; i < trainable; ++i) delta_control[i] = control[i] - own[i];
     task.train(update, {.offset = std::span(delta_control).first(trainable)});  // g − c_i + c
 
@@ -45,18 +43,17 @@ class Scaffold final : public Method {
       own[i] += delta_control[i];
     }
     for (std::size_t i = trainable; i < theta.size(); ++i) delta_theta[i] = theta[i] - start[i];
-    task.store.stage(task.client, std::move(record));
+    task.memory.keep({{kControl, std::move(own)}});
   }
 
   void server(ServerTask& task) const override {
     const auto control = task.state.at(kControl), theta = task.state.at("theta");
-    const auto sum = task.sum.channel("delta_control");
+    const auto sum = task.sum.total("delta_control");
     // c ← c + |S|/N · mean Δc = c + ΣΔc/N
     for (std::size_t i = 0; i < control.size(); ++i) {
       control[i] = static_cast<float>(control[i] + sum[i] / static_cast<double>(task.clients));
     }
-    task.sum.take_mean("delta_theta");
-    const auto target = task.sum.edit("delta_theta");
+    FlatDouble target = task.sum.take_mean("delta_theta");
     for (std::size_t i = 0; i < theta.size(); ++i) target[i] += theta[i];
     task.move_theta(target);
   }

@@ -20,8 +20,7 @@ float squared_snr(float precision, float shift) {
   return shift * shift / std::abs(precision);
 }
 
-// Returns how many elements are left.
-std::size_t prune(double share, std::span<const float> noise, std::span<float> precision, std::span<float> shift,
+void prune(double share, std::span<const float> noise, std::span<float> precision, std::span<float> shift,
                   std::vector<float>& ratios) {
   const std::size_t size = precision.size();
   const auto dropped = static_cast<std::size_t>(share * static_cast<double>(size));
@@ -30,36 +29,26 @@ std::size_t prune(double share, std::span<const float> noise, std::span<float> p
   std::vector<float> sorted = ratios;
   const auto quantile = sorted.begin() + static_cast<std::ptrdiff_t>(dropped);
   std::ranges::nth_element(sorted, quantile);
-  std::size_t kept = 0;
   for (std::size_t i = 0; i < size; ++i) {
-    if (ratios[i] < *quantile) {
-      precision[i] = shift[i] = 0.0f;
-    } else {
-      ++kept;
-    }
+    if (ratios[i] < *quantile) precision[i] = shift[i] = 0.0f;
   }
-  return kept;
 }
 
 }  // namespace
 
-SparseBytes prune_by_snr(const Layout& layout, double share, std::span<const float> noise, gauss::NaturalView delta) {
+std::vector<SparseSegment> prune_by_snr(const Layout& layout, double share, std::span<const float> noise, gauss::NaturalView delta) {
   assert(delta.size() == layout.trainable() && share < 1.0);
-  if (share == 0.0) return {.values = delta.size() * sizeof(float)};
+  if (share == 0.0) return {};
   const auto trained = std::ranges::find_if(layout.entries(), [](const auto& e) { return !is_trainable(e.role); });
   const std::string_view output = layer_of(*std::prev(trained));
-  SparseBytes bytes;
+  std::vector<SparseSegment> segments;
   std::vector<float> ratios;
   for (auto entry = layout.entries().begin(); entry != trained; ++entry) {
-    if (layer_of(*entry) == output) {
-      bytes.values += entry->size * sizeof(float);
-      continue;
-    }
-    const std::size_t kept = prune(share, entry->of(noise), entry->of(delta.precision), entry->of(delta.shift), ratios);
-    bytes.values += kept * sizeof(float);
-    bytes.places += std::min(kept * sizeof(std::uint32_t), (entry->size + 7) / 8);
+    segments.push_back({entry->size, 0.0f});
+    if (layer_of(*entry) == output) continue;
+    prune(share, entry->of(noise), entry->of(delta.precision), entry->of(delta.shift), ratios);
   }
-  return bytes;
+  return segments;
 }
 
 Layout snr_layout(const Layout& layout) {

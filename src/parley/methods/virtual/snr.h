@@ -4,22 +4,19 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "parley/gauss/diagonal.h"
 #include "parley/tensor/layout.h"
+#include "parley/update/packing.h"
 
 namespace parley {
 
-struct SparseBytes {
-  std::size_t places = 0;  // which elements are there
-  std::size_t values = 0;  // of one vector
-};
-
 // Sets both numbers of a delta to 0 where its signal-to-noise ratio |χ|/√|ξ| is below the `share` quantile of its
 // tensor. `noise` are the ξ of the ratio: the delta's own, or those of the posterior it leads to. The output layer, the
-// last in the layout, is kept whole. Returns the bytes of what is left: values, and their places as indices or as one
-// bit an element, whichever is less. At share = 0 nothing changes and no places are sent.
-SparseBytes prune_by_snr(const Layout& layout, double share, std::span<const float> noise, gauss::NaturalView delta);
+// last in the layout, is kept whole. Returns the tensors as pack_sparse() takes them; at share = 0 nothing changes, and
+// there are none.
+std::vector<SparseSegment> prune_by_snr(const Layout& layout, double share, std::span<const float> noise, gauss::NaturalView delta);
 
 // How many weights of each trained tensor have which ratio: kSnrBins counts a tensor, over log₁₀(|μ|/σ) from kLeastSnr
 // to kMostSnr; what lies outside counts in the first or last.

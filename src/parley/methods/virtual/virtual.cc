@@ -16,6 +16,9 @@ namespace {
 
 constexpr const char* kPrecision = "precision";
 constexpr const char* kSnr = "snr";
+// What a client sends.
+constexpr const char *kDeltaPrecision = "delta_precision", *kDeltaShift = "delta_shift", *kMeasured = "measured",
+                     *kFloored = "floored", *kPrivateStarted = "private_started";
 // Of a client's record: its factor s_i, and the posteriors it trained (means, then ρ).
 constexpr const char* kFactorPrecision = "factor_precision";
 constexpr const char* kFactorShift = "factor_shift";
@@ -31,13 +34,11 @@ struct Natural {
   operator gauss::ConstNaturalView() const { return {precision, shift}; }
 };
 
-class Virtual final : public Method {
+class Virtual final : public Method, private Posterior, private Personal {
  public:
   explicit Virtual(const MethodContext& context)
       : layout_(context.layout),
         options_(context.options),
-        new_model_(context.new_model),
-        initial_(context.initial.begin(), context.initial.end()),
         clients_(context.clients),
         examples_(context.examples),
         snr_layout_(std::make_shared<const Layout>(snr_layout(*context.layout))) {
@@ -47,28 +48,25 @@ class Virtual final : public Method {
     }
     if (options_.ivon) refuse_for_ivon(context.client);
     refuse_server_step(context.server);
-    (void)client_model();  // refuses a model without the form that is asked for
   }
 
-  std::unique_ptr<Model> client_model() const override {
-    auto model = make_variational(new_model_(), options_.with_private);
-    model->set_draws(options_.draws);
-    return model;
-  }
+  void check_model(const NewModel& model) const override { (void)make_variational(model(), options_.with_private); }
+  const Posterior* posterior() const override { return this; }
+  const Personal* personal() const override { return this; }
 
   // Statistics all: a stage that changed what is sent would leave server and client with different factors.
   Schema schema() const override {
     const std::size_t shared = layout_->trainable(), measured = layout_->size() - shared;
     Schema schema{
-        .channels = {{.name = "delta_precision", .size = shared, .weighting = Weighting::plain, .statistic = true},
-                     {.name = "delta_shift", .size = shared, .weighting = Weighting::plain, .statistic = true}}};
-    if (measured > 0) schema.channels.push_back({.name = "measured", .size = measured, .statistic = true});
+        .channels = {{.name = kDeltaPrecision, .count = shared, .weighting = Weighting::plain, .statistic = true},
+                     {.name = kDeltaShift, .count = shared, .weighting = Weighting::plain, .statistic = true}}};
+    if (measured > 0) schema.channels.push_back({.name = kMeasured, .count = measured, .statistic = true});
     if (options_.snr) {
       schema.channels.push_back(
-          {.name = kSnr, .size = snr_layout_->size(), .weighting = Weighting::plain, .statistic = true});
+          {.name = kSnr, .count = snr_layout_->size(), .weighting = Weighting::plain, .statistic = true});
     }
-    schema.scalars = {{"floored", Weighting::plain}};
-    if (options_.with_private) schema.scalars.push_back({"private_started", Weighting::plain});
+    schema.scalars = {{kFloored, Weighting::plain}};
+    if (options_.with_private) schema.scalars.push_back({kPrivateStarted, Weighting::plain});
     return schema;
   }
 
@@ -78,22 +76,22 @@ class Virtual final : public Method {
   }
 
   void client(const ClientTask& task, Update& update) const override {
-    auto& model = static_cast<Variational&>(task.model);  // client_model() made it
+    auto& model = static_cast<Variational&>(task.model);  // model() made it
     ClientRecord record = recall(task);
     load(task, record, model, update);
     train(task, model, cavity(task, record, model), update);
     send(task, model, record, update);
-    if (options_.snr) count_snr(*layout_, model.means(), model.rhos(), update.channels.back());
-    task.store.stage(task.client, std::move(record));
+    if (options_.snr) count_snr(*layout_, model.means(), model.rhos(), update[kSnr]);
+    task.memory.keep(std::move(record));
   }
 
   void server(ServerTask& task) const override {
     const std::size_t shared = layout_->trainable();
     const auto theta = task.state.at("theta"), precision = task.state.at(kPrecision);
-    const auto by_precision = task.sum.channel("delta_precision"), by_shift = task.sum.channel("delta_shift");
+    const auto by_precision = task.sum.total(kDeltaPrecision), by_shift = task.sum.total(kDeltaShift);
     const double rate = rate_of(task.cohort);
     std::vector<double> target(theta.begin(), theta.end());
-    double floored = task.sum.scalar("floored");
+    double floored = task.sum.scalar(kFloored);
     for (std::size_t i = 0; i < shared; ++i) {
       const double before = precision[i], after = before + rate * by_precision[i];
       if (after > kLeastShare * before) {
@@ -104,24 +102,30 @@ class Virtual final : public Method {
       }
     }
     if (layout_->size() > shared) {
-      std::ranges::copy(task.sum.take_mean("measured"), target.begin() + static_cast<std::ptrdiff_t>(shared));
+      std::ranges::copy(task.sum.take_mean(kMeasured), target.begin() + static_cast<std::ptrdiff_t>(shared));
     }
     task.move_theta(target);
     if (options_.snr) {
-      std::ranges::transform(task.sum.channel(kSnr), task.state.at(kSnr).begin(),
+      std::ranges::transform(task.sum.total(kSnr), task.state.at(kSnr).begin(),
                              [](double count) { return static_cast<float>(count); });
     }
     report(task, floored);
   }
 
-  std::size_t own_networks() const override { return options_.own_networks; }
+ private:
+  bool other_model() const override { return true; }
+  std::unique_ptr<Model> model(const NewModel& shared) const override {
+    auto model = make_variational(shared(), options_.with_private);
+    model->set_draws(options_.draws);
+    return model;
+  }
+  std::size_t networks() const override { return options_.own_networks; }
   void load_own(const ClientTask& task, std::size_t network) const override {
     task.model.reseed(task.stream(fmt::format("own network {}", network)));
   }
 
-  bool has_posterior() const override { return true; }
   // The precision counts all examples and the prior already.
-  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+  void draw(const State& state, const Draw& how, Stream& stream, std::span<float> theta) const override {
     const std::size_t shared = layout_->trainable();
     const auto mean = state.at("theta");
     std::ranges::copy(mean, theta.begin());
@@ -129,7 +133,6 @@ class Virtual final : public Method {
                   stream, theta.first(shared));
   }
 
- private:
   void refuse_for_ivon(const Options& client) const {
     if (options_.beta == 0.0) fail("method.beta = 0: local = \"ivon\" weighs the data by examples/beta; use more");
     if (const std::string& optimizer = client.text("optimizer"); optimizer != "sgd") {
@@ -161,14 +164,12 @@ class Virtual final : public Method {
   }
 
   ClientRecord recall(const ClientTask& task) const {
-    if (auto record = task.store.load(task.client)) {
-      return std::move(*record);
-    }
+    if (const ClientRecord* record = task.memory.known()) return *record;
     const std::size_t shared = layout_->trainable();
     const auto precision = static_cast<float>(share(task) * initial_precision());
     ClientRecord record{{kFactorPrecision, Flat(shared, precision)}, {kFactorShift, Flat(shared)}};
     Flat& shift = record[kFactorShift];
-    for (std::size_t i = 0; i < shared; ++i) shift[i] = precision * initial_[i];
+    for (std::size_t i = 0; i < shared; ++i) shift[i] = precision * task.initial[i];
     return record;
   }
 
@@ -196,7 +197,7 @@ class Virtual final : public Method {
       Stream stream(task.seed, "private part", 0, task.client);
       model.start_private(stream, mean.subspan(shared));
       std::ranges::fill(rho.subspan(shared), static_cast<float>(options_.rho));
-      update.scalars[1] = 1.0;
+      update.scalar(kPrivateStarted) = 1.0;
     }
     model.reseed(task.stream("training noise"));
   }
@@ -235,7 +236,7 @@ class Virtual final : public Method {
   // Δ_i = q/s, pruned and damped, to the server and into the client's factor.
   void send(const ClientTask& task, Variational& model, ClientRecord& record, Update& update) const {
     const std::size_t shared = model.shared();
-    const gauss::NaturalView delta{update.channels[0], update.channels[1]};
+    const gauss::NaturalView delta{update[kDeltaPrecision], update[kDeltaShift]};
     const auto theta = task.broadcast.at("theta"), precision = task.broadcast.at(kPrecision);
     const auto mean = model.means(), rho = model.rhos();
     const auto rate = static_cast<float>(rate_of(task.cohort));
@@ -250,18 +251,19 @@ class Virtual final : public Method {
       own[i] = std::exp(-2.0f * rho[i]);
       if (own[i] < (1.0f - most) * precision[i]) {
         own[i] = (1.0f - most) * precision[i];
-        ++update.scalars[0];
+        ++update.scalar(kFloored);
       }
       delta.precision[i] = own[i] - precision[i];
       delta.shift[i] = own[i] * mean[i] - precision[i] * theta[i];
     }
     refuse_improper(own, delta.shift);
     const auto noise = options_.literal_snr ? std::span<const float>(delta.precision) : std::span<const float>(own);
-    const SparseBytes bytes = prune_by_snr(*layout_, options_.prune, noise, delta);
-    update.encoded_bytes[0] = bytes.values + bytes.places;
-    update.encoded_bytes[1] = bytes.values;
-
+    const auto segments = prune_by_snr(*layout_, options_.prune, noise, delta);
     if (!options_.consistent) gauss::power(delta, 1.0f - rate, delta);
+    if (!segments.empty()) {
+      update.pack(kDeltaPrecision, pack_sparse(delta.precision, segments));
+      update.pack(kDeltaShift, pack_sparse(delta.shift, segments));
+    }
     const float kept = options_.consistent ? rate : 1.0f;
     Flat &own_precision = record.at(kFactorPrecision), &own_shift = record.at(kFactorShift);
     for (std::size_t i = 0; i < shared; ++i) {
@@ -269,7 +271,7 @@ class Virtual final : public Method {
       own_shift[i] += kept * delta.shift[i];
     }
     if (layout_->size() > shared) {
-      std::ranges::copy(model.parameters().subspan(2 * model.gaussians()), update.channels[2].begin());
+      std::ranges::copy(model.parameters().subspan(2 * model.gaussians()), update[kMeasured].begin());
     }
     if (!options_.from_server) record[kOwn] = posterior(model, 0, shared);
     if (options_.with_private) record[kPrivate] = posterior(model, shared, model.gaussians() - shared);
@@ -300,13 +302,11 @@ class Virtual final : public Method {
     for (const float p : precision) sum += p;
     task.metrics["precision_mean"] = sum / static_cast<double>(precision.size());
     task.metrics["floored"] = floored;
-    if (options_.with_private) task.metrics["private_started"] = task.sum.scalar("private_started");
+    if (options_.with_private) task.metrics[kPrivateStarted] = task.sum.scalar(kPrivateStarted);
   }
 
   std::shared_ptr<const Layout> layout_;
   VirtualOptions options_;
-  std::function<std::unique_ptr<Model>()> new_model_;
-  Flat initial_;
   std::size_t clients_, examples_;
   std::shared_ptr<const Layout> snr_layout_;
 };

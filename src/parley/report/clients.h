@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "parley/store/report_groups.h"
+#include "parley/report/groups.h"
 
 namespace parley {
 

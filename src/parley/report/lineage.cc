@@ -1,11 +1,11 @@
-#include "parley/store/report_lineage.h"
+#include "parley/report/lineage.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "parley/store/report_html.h"
+#include "parley/report/html.h"
 
 namespace parley {
 namespace {

@@ -1,6 +1,6 @@
 // ReportData -> the page. The tables are plain HTML, so that they are there without JavaScript; what is drawn travels
 // as JSON.
-#include "parley/store/report.h"
+#include "parley/report/report.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,11 +11,11 @@
 #include <string_view>
 
 #include "parley/base/errors.h"
-#include "parley/store/report/page.h"
-#include "parley/store/report_clients.h"
-#include "parley/store/report_groups.h"
-#include "parley/store/report_html.h"
-#include "parley/store/report_lineage.h"
+#include "parley/report/page/page.h"
+#include "parley/report/clients.h"
+#include "parley/report/groups.h"
+#include "parley/report/html.h"
+#include "parley/report/lineage.h"
 
 namespace parley {
 namespace {

@@ -1,5 +1,5 @@
 # cmake -DFOLDER=… -DOUTPUT=… -P embed.cmake: the parts of the report page as string constants in one C++ file.
-set(text "// Made by embed.cmake from report_page.{html,css,js}; change those.\n#include \"parley/store/report/page.h\"\n\n")
+set(text "// Made by embed.cmake from report_page.{html,css,js}; change those.\n#include \"parley/report/page/page.h\"\n\n")
 string(APPEND text "namespace parley::report_page {\n")
 foreach(part html css js)
   file(READ ${FOLDER}/report_page.${part} content)

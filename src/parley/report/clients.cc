@@ -1,10 +1,10 @@
-#include "parley/store/report_clients.h"
+#include "parley/report/clients.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "parley/store/report_html.h"
+#include "parley/report/html.h"
 
 namespace parley {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "parley/store/report.h"
+#include "parley/report/report.h"
 
 namespace parley {
 

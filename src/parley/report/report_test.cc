@@ -1,4 +1,4 @@
-#include "parley/store/report.h"
+#include "parley/report/report.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "parley/base/errors.h"
-#include "parley/store/report_groups.h"
+#include "parley/report/groups.h"
 
 namespace parley {
 namespace {

@@ -1,4 +1,4 @@
-#include "parley/store/report_html.h"
+#include "parley/report/html.h"
 
 namespace parley {
 

@@ -1,4 +1,4 @@
-#include "parley/store/report_groups.h"
+#include "parley/report/groups.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "parley/base/spread.h"
-#include "parley/store/report.h"
+#include "parley/report/report.h"
 
 namespace parley {
 

@@ -6,7 +6,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/files.h"
-#include "parley/store/report.h"
+#include "parley/report/report.h"
 
 namespace parley {
 namespace {

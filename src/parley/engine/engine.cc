@@ -1,0 +1,13 @@
+#include "parley/engine/engine.h"
+
+#include "parley/engine/federation.h"
+#include "parley/engine/peer/peers.h"
+
+namespace parley {
+
+std::unique_ptr<Engine> make_engine(const Experiment& experiment, ClientStore& store, std::size_t threads) {
+  if (!experiment.settings.among_peers) return std::make_unique<Federation>(experiment, store, threads);
+  return peers().at(experiment.settings.method.text("name")).make.make(experiment, store, threads);
+}
+
+}  // namespace parley

@@ -1,0 +1,31 @@
+// Who runs the client sides of a round, wherever they are: threads of this process (engine/threads), and in time MPI
+// ranks and nodes across a network.
+#pragma once
+
+#include <functional>
+
+#include "parley/engine/fold.h"
+#include "parley/engine/server_side.h"
+
+namespace parley {
+
+// A round as those see it who have it answered.
+struct RoundInProgress {
+  const OpenRound& round;
+  std::function<Invitation(std::size_t position)> invitation;
+  std::function<void(const Update&)> check;  // throws RefusedUpdate; from any thread
+  OrderedFold& fold;
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Answers that may wait for their turn in the fold.
+  virtual std::size_t window() const = 0;
+  // Has every position of the cohort answered, and pushes each answer, or the reason why there is none, to the fold.
+  // An accepted client's record is staged in the store before its answer is pushed. Throws what ends the round:
+  // anything but a RefusedUpdate.
+  virtual void run(const RoundInProgress& round) = 0;
+};
+
+}  // namespace parley
