@@ -1,4 +1,4 @@
-// Known answers of METHODS.md §4 for optimisers whose state outlives a round.
+// Known answers for optimisers whose state outlives a round.
 #include "parley/methods/optimizer_state.h"
 
 #include <gtest/gtest.h>

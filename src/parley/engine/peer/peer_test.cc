@@ -8,6 +8,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/temp_folder.h"
+#include "parley/engine/peer/events.h"
 #include "parley/engine/peer/walk.h"
 #include "parley/engine/run.h"
 #include "parley/engine/test_experiment.h"
@@ -190,12 +191,23 @@ TEST_F(Choosing, TheBufferGrowsWhenNewNodesShowNoProgress) {
   EXPECT_EQ(sizes, (std::vector<std::size_t>{1, 1, 1, 1, 2, 2, 3, 3, 3}));
 }
 
-// METHODS §6: one model, a buffer as large as the federation and visits without replacement are federated averaging.
+// One model, a buffer as large as the federation and visits without replacement are federated averaging.
 TEST(Walk, AFullBufferOverEveryoneIsFederatedAveragingBitForBit) {
   const TempFolder temp;
   run_experiment(experiment({"method.name=fedavg"}), temp / "fedavg", {.threads = 2});
   run_experiment(experiment({"method.buffer=20", "method.max_buffer=20", "method.route=fresh", "peer.visits=20",
                              "peer.test_share=0"}),
+                 temp / "mm", {.threads = 2});
+  EXPECT_EQ(read_file(temp / "mm" / "model.safetensors"), read_file(temp / "fedavg" / "model.safetensors"));
+}
+
+// A model that averages σ visits drops out π/σ (Kiss 2021, §6.3): here ½ over 20 visits, as federated averaging at
+// 1/40.
+TEST(Walk, ABufferThinsTheDropout) {
+  const TempFolder temp;
+  run_experiment(experiment({"method.name=fedavg", "model.dropout=0.025"}), temp / "fedavg", {.threads = 2});
+  run_experiment(experiment({"method.buffer=20", "method.max_buffer=20", "method.route=fresh", "peer.visits=20",
+                             "peer.test_share=0", "model.dropout=0.5"}),
                  temp / "mm", {.threads = 2});
   EXPECT_EQ(read_file(temp / "mm" / "model.safetensors"), read_file(temp / "fedavg" / "model.safetensors"));
 }
@@ -381,6 +393,34 @@ TEST(Gossip, TheLastOneLeftLearnsFromItselfAndThenNobodyIsLeft) {
   EXPECT_EQ(summary.metrics.back()["transmissions"], 0.0);
   EXPECT_EQ(summary.metrics.back()["clients"], 3);
   EXPECT_THROW(run({"method.name=gossip", "peer.failures=0.99", "peer.horizon=1", "run.rounds=100"}), RunError);
+}
+
+// A message comes to a node: each counts by its share of the two ages, and the older age is kept. The learning rate is
+// so small that training, one visit further, leaves what was merged.
+TEST(Gossip, MergesByAge) {
+  const Experiment one = experiment({"method.name=gossip", "partition.clients=2", "peer.visits=1", "client.lr=1e-30"});
+  struct Case {
+    std::size_t own, sent;
+    float share;  // of what was sent
+  };
+  for (const auto& [own, sent, share] : {Case{3, 1, .25f}, Case{1, 3, .75f}, Case{0, 4, 1.0f}, Case{0, 0, .5f}}) {
+    ClientStore store(ClientStore::Keep::memory, {}, real_files());
+    const auto weights = [&](float value) { return Flat(one.layout->size(), value); };
+    store.stage(0, {{"theta", weights(0.0f)}});
+    store.stage(1, {{"theta", weights(8.0f)}, {"message 7", weights(16.0f)}});
+    store.commit(1);
+    const auto engine = one.make_engine(one, store, 1);
+    Json progress = engine->progress();
+    progress["age"] = {0, own};
+    progress["sent"] = 8;
+    progress["messages"] = Json::array({{7, 1, sent, false}});  // number, to, age, whether it waits
+    progress["events"]["events"] = Json::array({{0.0, 1, 0, PeerEvent::Kind::arrive, 7}});
+    engine->restore(progress);
+    engine->round(2, {});
+    store.commit(2);
+    for (const float x : store.load(1)->at("theta")) EXPECT_FLOAT_EQ(x, 8.0f + share * 8.0f) << own << ", " << sent;
+    EXPECT_EQ(engine->progress().at("age").at(1), std::max(own, sent) + 1);
+  }
 }
 
 // Training takes as long as a period, so that events fall together, or many of them, so that most messages come to a

@@ -1,4 +1,4 @@
-// Known answers of METHODS.md §2: FeDEC's weights, its inference, and the special cases in which it is another method.
+// Known answers: FeDEC's weights, its inference, and the special cases in which it is another method.
 #include "parley/methods/fedec/fedec.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST(FedecWeights, MatchSharesAClassAmongItsHoldersBySize) {
   EXPECT_NEAR(pi[2], .5, 1e-9);
 }
 
-// METHODS.md: with the size-weighted mean of the z as target, the sizes are already optimal.
+// With the size-weighted mean of the z as target, the sizes are already optimal.
 TEST(FedecWeights, SizesMatchTheirOwnMixture) {
   const ClientRows z{3, {.7, .2, .1, .1, .8, .1, .3, .3, .4, .05, .05, .9}};
   const std::vector<double> sizes{.1, .2, .3, .4};
@@ -191,12 +191,17 @@ TEST_P(FedecInference, FollowsFromTheSeedAlone) {
 }
 
 TEST_P(FedecInference, MomentsThatAreTheSameForAllPlayNoPart) {
-  ClientRows moments = moments_of_mixtures(0.9, 8);
-  for (std::size_t k = 0; k < moments.rows(); ++k) {
-    moments.values[k * 8 + 3] = 1e9;
-    moments.values[k * 8 + 5] = 0.0;
-  }
-  for (const double share : infer(options_, moments).z.values) EXPECT_TRUE(std::isfinite(share));
+  const auto with_constants = [&](double third, double fifth) {
+    ClientRows moments = moments_of_mixtures(0.9, 8);
+    for (std::size_t k = 0; k < moments.rows(); ++k) {
+      moments.values[k * 8 + 3] = third;
+      moments.values[k * 8 + 5] = fifth;
+    }
+    return infer(options_, moments).z;
+  };
+  const ClientRows z = with_constants(1e9, 0.0);
+  for (const double share : z.values) EXPECT_TRUE(std::isfinite(share));
+  EXPECT_EQ(with_constants(-3.0, 1e-9), z);
 }
 
 TEST_P(FedecInference, TheGradientIsThatOfTheLoss) {

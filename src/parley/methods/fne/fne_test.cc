@@ -1,4 +1,4 @@
-// METHODS.md §5: breeding on known vectors, and what a generation must keep.
+// Breeding on known vectors, and what a generation must keep.
 #include "parley/methods/fne/fne.h"
 
 #include <gtest/gtest.h>

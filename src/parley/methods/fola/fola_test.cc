@@ -1,4 +1,4 @@
-// Known answers of METHODS.md §1.
+// Known answers of the Gaussian product (Liu & Zheng 2021); equations are the paper's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ void fold(TestBed& bed, const std::vector<Flat>& precision, const std::vector<Fl
   bed.serve(1, sum);
 }
 
-TEST(Fola, Oracle1TheProductOfTwoGaussians) {
+TEST(Fola, TheProductOfTwoGaussians) {
   TestBed bed("fola", kTwo);
   fold(bed, {{1, 4}, {3, 1}}, {{1, 2}, {3, -1}}, {0.25, 0.75});
   EXPECT_NEAR(bed.state().at("precision")[0], 2.5, 1e-6);
@@ -40,14 +40,14 @@ TEST(Fola, Oracle1TheProductOfTwoGaussians) {
   EXPECT_NEAR(bed.theta()[1], 0.7142857142857143, 1e-6);
 }
 
-TEST(Fola, Oracle2ExactPrecisionsGiveTheExactOptimum) {
+TEST(Fola, ExactPrecisionsGiveTheExactOptimum) {
   TestBed bed("fola", kTwo);
   fold(bed, {{2, .5f}, {.1f, 5}}, {{1, 1}, {-1, 3}}, {0.4, 0.6});
   EXPECT_NEAR(bed.theta()[0], 0.8604651162790696, 1e-6);
   EXPECT_NEAR(bed.theta()[1], 2.875, 1e-6);
 }
 
-TEST(Fola, Oracle3EqualPrecisionsAreFedAvgBitForBit) {
+TEST(Fola, EqualPrecisionsAreFedAvgBitForBit) {
   const Schema plain{.channels = {{"theta", 2, Weighting::by_weight, "theta"}}};
   Stream stream(1, "equal");
   for (int trial = 0; trial < 50; ++trial) {
@@ -70,7 +70,7 @@ TEST(Fola, Oracle3EqualPrecisionsAreFedAvgBitForBit) {
   }
 }
 
-TEST(Fola, Oracle3OneClientKeepsItsOwnResultBitForBit) {
+TEST(Fola, OneClientKeepsItsOwnResultBitForBit) {
   const TestBed::Quadratics one{.h = {{2, 0}}, .m = {{1, -7}}, .copies = {3}};
   TestBed fola("fola", one, local(0.1, 4)), avg("fedavg", one, local(0.1, 4));
   fola.rounds(5);
@@ -79,7 +79,7 @@ TEST(Fola, Oracle3OneClientKeepsItsOwnResultBitForBit) {
   EXPECT_EQ(fola.theta()[1], avg.theta()[1]);  // no gradient at all: zero precision falls back to the average
 }
 
-TEST(Fola, Oracle4UnitPrecisionAndLambdaIsFedProx) {
+TEST(Fola, UnitPrecisionAndLambdaIsFedProx) {
   const double lambda = 0.7;
   TestBed fola("fola", kTwo, with(local(0.1, 6), "method.lambda", lambda));
   TestBed prox("fedprox", kTwo, with(local(0.1, 6), "method.mu", lambda));
@@ -91,7 +91,7 @@ TEST(Fola, Oracle4UnitPrecisionAndLambdaIsFedProx) {
 }
 
 // Eq. 17 makes the precision of round R the mean of the rounds' Fishers (Eq. 18).
-TEST(Fola, Oracle5TheRecursionIsARunningMean) {
+TEST(Fola, TheRecursionIsARunningMean) {
   const TestBed::Quadratics one{.h = {{2}}, .m = {{1}}};
   TestBed bed("fola", one, local(0.1, 1));
   double theta = 0.0, fisher_sum = 0.0;
@@ -173,36 +173,60 @@ TEST(Fola, DrawsFromItsPosterior) {
 }
 
 TEST(Fola, DrawsWhatIsTrainedAndKeepsTheRest) {
-  const auto layout = std::make_shared<const Layout>(Layout({{"w", {3}}, {"mean", {2}, Role::running_mean}}));
-  const auto model = native_models()
-                         .at("quadratic")
-                         .make.at("native")(Options("model", native_models().at("quadratic").about.options),
-                                            {.input_shape = {2}, .outputs = 1, .loss = Loss::mse});
-  const auto methods = parley::methods();
-  const auto& entry = methods.at("fola");
-  const Options options("method", entry.about.options), client("client"), server("server"), aggregate("aggregate");
-  const auto fola = entry.make({.options = options,
-                                .client = client,
-                                .server = server,
-                                .aggregate = aggregate,
-                                .layout = layout,
-                                .clients = 1,
-                                .seed = 1,
-                                .model = *model});
-  State state;
-  state.add("theta", layout, true, {1, 2, 3, 4, 5});
-  fola->start(state);
+  TestBed bed("fola", kTwo, with(local(0.1, 1), "model.norm", std::string("batch")));
+  bed.round(1);
   Stream stream(1, "posterior");
-  Flat drawn(5);
-  fola->draw(state, {.examples = 10, .scale = 1, .prior_precision = 1}, stream, drawn);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(drawn[i], state.at("theta")[i]);
-  for (std::size_t i = 3; i < 5; ++i) EXPECT_EQ(drawn[i], state.at("theta")[i]);
+  Flat drawn(bed.theta().size());
+  bed.method().draw(bed.state(), {.examples = 10, .scale = 1, .prior_precision = 1}, stream, drawn);
+  const std::size_t trainable = bed.layout().trainable();
+  ASSERT_LT(trainable, drawn.size());
+  for (std::size_t i = 0; i < trainable; ++i) EXPECT_NE(drawn[i], bed.theta()[i]);
+  for (std::size_t i = trainable; i < drawn.size(); ++i) EXPECT_EQ(drawn[i], bed.theta()[i]);
 }
 
 TEST(Fola, AMixtureHasNoPosteriorToDrawFrom) {
   EXPECT_TRUE(TestBed("fola", kTwo).method().has_posterior());
   EXPECT_FALSE(TestBed("fola", kTwo, {{"method.aggregation", std::string("mixture")}}).method().has_posterior());
   EXPECT_FALSE(TestBed("fedavg", kTwo).method().has_posterior());
+}
+
+// γ is added to the collapsed mixture as to the product: 1/(¼·1.5 + ¾·11 − 2.5²) + γ.
+TEST(Fola, GammaIsAFloorOfTheMixtureToo) {
+  TestBed bed("fola", kTwo, {{"method.aggregation", std::string("mixture")}, {"method.gamma", 0.25}});
+  fold(bed, {{1, 1}, {3, 3}}, {{.5f + 1, .5f + 1}, {2 + 9, 2 + 9}}, {0.25, 0.75});
+  EXPECT_NEAR(bed.state().at("precision")[0], 1.0 / 2.375 + 0.25, 1e-6);
+}
+
+// h/2(θ − m ± s)² in batches of two and one: mean gradients h(θ − m) and h(θ − m + s), which count as two and as one.
+TEST(Fola, AShortBatchCountsByItsExamples) {
+  const TestBed::Quadratics one{.h = {{2}}, .m = {{1}}, .copies = {3}, .spread = {{.5f}}};
+  const double lr = 0.1;
+  auto settings = with(local(lr, 1), "client.batch", std::int64_t{2});
+  TestBed online("fola", one, settings);
+  online.round(1);
+  const double first = 2 * (0 - 1.0), between = -lr * first, second = 2 * (between - 1.0 + .5);
+  EXPECT_NEAR(online.state().at("precision")[0], (2 * first * first + second * second) / 3, 1e-5);
+  TestBed offline("fola", one, with(settings, "method.fisher", std::string("offline")));
+  offline.round(1);
+  const double end = between - lr * second, of_two = 2 * (end - 1.0), of_one = 2 * (end - 1.0 + .5);
+  EXPECT_NEAR(offline.state().at("precision")[0], (2 * of_two * of_two + of_one * of_one) / 3, 1e-5);
+}
+
+// Least squares (wx + b − y)² with two examples whose gradients cancel: no mean gradient, but each example has its own.
+TEST(Fola, PerSampleSquaresTheGradientOfEachExample) {
+  const TestBed::Regression problem{.x = {{{1}, {2}}}, .y = {{{2}, {-1}}}};
+  const auto settings = with(local(0.1, 1), "method.gradient", std::string("per_sample"));
+  // At zero the errors are −2 and 1: by w −4 and 4, by b −4 and 2.
+  TestBed online("fola", problem, settings);
+  online.round(1);
+  EXPECT_NEAR(online.state().at("precision")[0], (16 + 16) / 2.0, 1e-5);
+  EXPECT_NEAR(online.state().at("precision")[1], (16 + 4) / 2.0, 1e-5);
+  // One step along the mean gradient (0, −1) takes b to 0.1: errors −1.9 and 1.1.
+  TestBed offline("fola", problem, with(settings, "method.fisher", std::string("offline")));
+  offline.round(1);
+  EXPECT_NEAR(offline.theta()[1], 0.1, 1e-6);
+  EXPECT_NEAR(offline.state().at("precision")[0], (3.8 * 3.8 + 4.4 * 4.4) / 2, 1e-5);
+  EXPECT_NEAR(offline.state().at("precision")[1], (3.8 * 3.8 + 2.2 * 2.2) / 2, 1e-5);
 }
 
 TEST(Compress, ShareOneIsTheIdentity) {
@@ -217,34 +241,6 @@ TEST(Compress, KeepsTheLargestOfEachLayerAndTheMeanOfTheRest) {
   Flat precision{5, 1, 4, 2, 3, 0, 7, 9};
   EXPECT_EQ(compress_precision(layout, 0.34, precision), 3 * 8 + 4 + 1 * 8 + 4u);
   EXPECT_EQ(precision, (Flat{5, 1, 4, 1, 3, 1, 7, 9}));  // mean of 1, 2, 0 is 1
-}
-
-TEST(FedCurv, MuZeroIsFedAvgBitForBit) {
-  TestBed curv("fedcurv", kTwo, with(local(0.1, 4), "method.mu", 0.0)), avg("fedavg", kTwo, local(0.1, 4));
-  curv.rounds(5);
-  avg.rounds(5);
-  for (int j = 0; j < 2; ++j) EXPECT_EQ(curv.theta()[j], avg.theta()[j]);
-}
-
-// Round 2 of two clients: each one's penalty is the other's Fisher around the other's weights.
-TEST(FedCurv, PullsTowardsTheOtherClientsOptimum) {
-  const TestBed::Quadratics two{.h = {{1}, {2}}, .m = {{0}, {3}}};
-  const double mu = 0.4, lr = 0.01;
-  TestBed bed("fedcurv", two, with(local(lr, 1), "method.mu", mu));
-  bed.theta()[0] = 1.0f;
-  const double start = 1.0, h[2] = {1, 2}, m[2] = {0, 3};
-  double end[2], fisher[2];
-  for (int n = 0; n < 2; ++n) {
-    end[n] = start - lr * h[n] * (start - m[n]);
-    fisher[n] = std::pow(h[n] * (end[n] - m[n]), 2);
-  }
-  bed.round(1);
-  const double mean = (end[0] + end[1]) / 2;
-  EXPECT_NEAR(bed.theta()[0], mean, 1e-6);
-  for (int n = 0; n < 2; ++n) {
-    const double expected = mean - lr * (h[n] * (mean - m[n]) + 2 * mu * fisher[1 - n] * (mean - end[1 - n]));
-    EXPECT_NEAR(bed.train(2, n).channels[0][0], expected, 1e-5);
-  }
 }
 
 }  // namespace

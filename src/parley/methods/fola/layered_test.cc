@@ -1,6 +1,8 @@
 // The structured posteriors on linear regression, where the product is known: the pooled least-squares solution
-// (METHODS.md §1, oracle 7: with the exact Hessian of each client the product is the global optimum).
+// (with the exact Hessian of each client the product is the global optimum).
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "parley/base/errors.h"
 #include "parley/methods/test_bed.h"
@@ -53,7 +55,7 @@ double distance(std::span<const float> a, std::span<const float> b) {
 
 class Structured : public testing::TestWithParam<std::string> {};
 
-TEST_P(Structured, Oracle7OneRoundIsTheGlobalLeastSquaresSolution) {
+TEST_P(Structured, OneRoundIsTheGlobalLeastSquaresSolution) {
   // One output: a client's factor of the outputs is a number, and the Kronecker product is exact.
   const auto problem = clients(1);
   TestBed global("fedavg", pooled(problem), local(0.3, 800)), average("fedavg", problem, local(0.3, 800));
@@ -98,10 +100,135 @@ TEST_P(Structured, AModelThatShowsNoLayersIsRefused) {
   EXPECT_THROW(TestBed("fola", one, {{"method.curvature", GetParam()}}), InputError);
 }
 
+// Small matrices in double, by the textbook.
+using Matrix = std::vector<std::vector<double>>;
+
+Matrix zeros(std::size_t rows, std::size_t columns) {
+  return Matrix(rows, std::vector<double>(columns, 0.0));
+}
+Matrix transposed(const Matrix& a) {
+  Matrix result = zeros(a[0].size(), a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (std::size_t j = 0; j < a[0].size(); ++j) result[j][i] = a[i][j];
+  }
+  return result;
+}
+Matrix product(const Matrix& a, const Matrix& b, double scale = 1.0) {
+  Matrix result = zeros(a.size(), b[0].size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (std::size_t j = 0; j < b[0].size(); ++j) {
+      for (std::size_t k = 0; k < b.size(); ++k) result[i][j] += scale * a[i][k] * b[k][j];
+    }
+  }
+  return result;
+}
+double mean_diagonal(const Matrix& a) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i][i];
+  return sum / static_cast<double>(a.size());
+}
+// A⁻¹B for a positive definite A, by elimination.
+Matrix solve(Matrix a, Matrix b) {
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (i == k) continue;
+      const double factor = a[i][k] / a[k][k];
+      for (std::size_t j = 0; j < a.size(); ++j) a[i][j] -= factor * a[k][j];
+      for (std::size_t j = 0; j < b[0].size(); ++j) b[i][j] -= factor * b[k][j];
+    }
+  }
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    for (double& x : b[k]) x /= a[k][k];
+  }
+  return b;
+}
+
+// The examples of a client as rows [x 1], and their targets.
+Matrix inputs_of(const TestBed::Regression& problem, std::size_t client) {
+  Matrix rows;
+  for (const auto& x : problem.x[client]) rows.emplace_back(x.begin(), x.end()).push_back(1.0);
+  return rows;
+}
+Matrix targets_of(const TestBed::Regression& problem, std::size_t client) {
+  Matrix rows;
+  for (const auto& y : problem.y[client]) rows.emplace_back(y.begin(), y.end());
+  return rows;
+}
+
+// XᵀX/n with `ridge` times its mean diagonal added to the diagonal.
+Matrix second_moments(const Matrix& rows, double ridge) {
+  Matrix moments = product(transposed(rows), rows, 1.0 / static_cast<double>(rows.size()));
+  const double mean = mean_diagonal(moments);
+  for (std::size_t i = 0; i < moments.size(); ++i) moments[i][i] += ridge * mean;
+  return moments;
+}
+
+// [W b] of a linear model's flat parameters.
+Matrix weights_of(std::span<const float> theta, std::size_t outputs) {
+  const std::size_t inputs = theta.size() / outputs - 1;
+  Matrix w;
+  for (std::size_t o = 0; o < outputs; ++o) {
+    const auto row = theta.subspan(o * inputs, inputs);
+    w.emplace_back(row.begin(), row.end()).push_back(theta[outputs * inputs + o]);
+  }
+  return w;
+}
+
+// One client, so that the product is what it trained. Of round 2, with two steps and the prior's implicit step behind
+// the second: W₀ + (W − W₀)(I + λ·2η·A)⁻¹, where W is what the same steps give without a prior.
+TEST_P(Structured, ThePriorTakesItsImplicitStep) {
+  auto problem = clients(1);
+  problem.x.resize(1);
+  problem.y.resize(1);
+  constexpr double kLambda = 3.0, kRate = 0.1;
+  const auto settings = with(local(kRate, 2), "method.curvature", GetParam());
+  TestBed free("fola", problem, settings), held("fola", problem, with(settings, "method.lambda", kLambda));
+  for (TestBed* bed : {&free, &held}) bed->round(1);
+  const Flat start(free.theta().begin(), free.theta().end());
+  for (TestBed* bed : {&free, &held}) bed->round(2);
+  Matrix damping = second_moments(inputs_of(problem, 0), 0.1);  // method.ridge
+  Matrix way = zeros(3, 1);
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 3; ++j) damping[i][j] = (i == j ? 1.0 : 0.0) + kLambda * 2 * kRate * damping[i][j];
+    way[i][0] = double{free.theta()[i]} - double{start[i]};
+  }
+  const Matrix shortened = solve(damping, way);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(held.theta()[i] - start[i], shortened[i][0], 1e-4);
+  EXPECT_GT(distance(held.theta(), free.theta()), 0.02) << "the prior is too weak to tell";
+}
+
+// Rows of N(W, scale·(examples·A + prior·I)⁻¹), A as in the state.
+TEST_P(Structured, DrawsFromThePosteriorOfAllExamples) {
+  TestBed bed("fola", clients(1), {{"method.curvature", GetParam()}});
+  const Matrix a{{2, .5, -.3}, {.5, 1, .2}, {-.3, .2, .5}}, identity{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+  const auto packed = bed.state().at("inputs");  // the lower triangle row by row
+  Matrix precision = a;
+  for (std::size_t i = 0, next = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) packed[next++] = static_cast<float>(a[i][j]);
+    for (std::size_t j = 0; j < 3; ++j) precision[i][j] = (40.0 * a[i][j] + 5.0 * identity[i][j]) / 2.0;
+  }
+  const Matrix covariance = solve(precision, identity);
+  constexpr int kDraws = 20000;
+  Matrix measured = zeros(3, 3);
+  for (int s = 0; s < kDraws; ++s) {
+    Stream stream(1, "posterior", 1, static_cast<std::uint64_t>(s));
+    Flat theta(3);
+    bed.method().draw(bed.state(), {.examples = 40, .scale = 2.0, .prior_precision = 5.0}, stream, theta);
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t j = 0; j < 3; ++j) measured[i][j] += double{theta[i]} * double{theta[j]} / kDraws;  // about 0
+    }
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 3; ++j) {
+      const double spread = covariance[i][i] * covariance[j][j] + covariance[i][j] * covariance[i][j];
+      EXPECT_NEAR(measured[i][j], covariance[i][j], 4 * std::sqrt(spread / kDraws)) << i << ", " << j;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Curvature, Structured, testing::Values("input", "kfac"),
                          [](const auto& test) { return test.param; });
 
-// Two outputs whose gradients differ: kfac weighs the clients' say in each output, input cannot.
 TEST(Kfac, KeepsTheFactorsOfEachClient) {
   TestBed bed("fola", clients(2), with(local(0.1, 2), "method.curvature", std::string("kfac")));
   Sum sum(bed.method().schema());
@@ -110,6 +237,36 @@ TEST(Kfac, KeepsTheFactorsOfEachClient) {
   EXPECT_EQ(sum.singles()[2].client, 2u);
   const Flat& outputs = sum.singles()[1].channels[2];  // [[b₀₀], [b₁₀, b₁₁]] with mean diagonal 1 + output_ridge
   EXPECT_NEAR((outputs[0] + outputs[2]) / 2.0f, 6.0f, 1e-3);
+}
+
+// ΣaBWA = ΣaBW_nA as one system for the elements of W. From W = 0 the first step sees the errors −y, so that B is their
+// second moment, divided by its mean diagonal (output_scale = "unit").
+TEST(Kfac, WeighsEachOutputByTheGradientsThere) {
+  const TestBed::Regression problem{.x = {{{1}, {2}}, {{-1}, {.5f}, {1}}},
+                                    .y = {{{4, .1f}, {5, -.2f}}, {{.1f, 3}, {-.2f, -6}, {0, 4}}}};
+  constexpr double kRate = 0.1, kOutputRidge = 0.01;
+  auto settings = with(local(kRate, 1), "method.curvature", std::string("kfac"));
+  settings["method.output_ridge"] = kOutputRidge;
+  TestBed bed("fola", problem, settings);
+  bed.round(1);
+  Matrix system = zeros(4, 4), moments = zeros(4, 1);
+  const double share[] = {.4, .6};
+  for (std::size_t n = 0; n < 2; ++n) {
+    const Matrix x = inputs_of(problem, n), y = targets_of(problem, n);
+    const double size = mean_diagonal(second_moments(y, 0.0));
+    const Matrix a = second_moments(x, 0.1), b = second_moments(y, kOutputRidge);
+    // The derivative of two outputs' mean square is the error itself.
+    const Matrix w = product(transposed(y), x, kRate / static_cast<double>(x.size()));
+    const Matrix bwa = product(product(b, w), a);
+    for (std::size_t row = 0; row < 4; ++row) {
+      moments[row][0] += share[n] / size * bwa[row / 2][row % 2];
+      for (std::size_t column = 0; column < 4; ++column) {
+        system[row][column] += share[n] / size * b[row / 2][column / 2] * a[row % 2][column % 2];
+      }
+    }
+  }
+  const Matrix solution = solve(system, moments), w = weights_of(bed.theta(), 2);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i / 2][i % 2], solution[i][0], 1e-4);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// METHODS.md §3: known answers of VIRTUAL on linear regression, where the exact posterior is known.
+// Known answers of VIRTUAL on linear regression, where the exact posterior is known.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,10 +18,11 @@ using Settings = TestBed::Settings;
 // the expectation under the posterior exactly, ½((μ·x − t)² + Σx²σ²), so nothing in these tests is noise.
 class ExactGaussian final : public Variational {
  public:
-  explicit ExactGaussian(const Layout& layout) : Variational(layout, {}) {}
+  explicit ExactGaussian(const Layout& layout, std::vector<LayoutEntry> own = {}) : Variational(layout, own) {}
   std::size_t outputs() const override { return 1; }
   Loss loss() const override { return Loss::mse; }
   void predict(const Batch&, std::span<float>) override {}
+  void start_private(Stream&, std::span<float> means) const override { std::ranges::fill(means, 0.0f); }
 
  private:
   double backward_once(const Batch& batch) override {
@@ -44,19 +45,27 @@ class ExactGaussian final : public Variational {
   }
 };
 
+// The same with the second weight a client's own.
+enum class Second { shared, its_own };
+
 class Exact final : public Model {
  public:
+  explicit Exact(Second second = Second::shared)
+      : layout_({{.name = "fc1.weight", .shape = {1, second == Second::shared ? 2 : 1}}}) {}
   const Layout& layout() const override { return layout_; }
-  std::span<float> parameters() override { return parameters_; }
-  std::span<float> gradients() override { return parameters_; }
+  std::span<float> parameters() override { return std::span(parameters_).first(layout_.size()); }
+  std::span<float> gradients() override { return parameters(); }
   double backward(const Batch&) override { return 0.0; }
   void predict(const Batch&, std::span<float>) override {}
   std::size_t outputs() const override { return 1; }
   Loss loss() const override { return Loss::mse; }
-  std::unique_ptr<Variational> variational(bool) const override { return std::make_unique<ExactGaussian>(layout_); }
+  std::unique_ptr<Variational> variational(bool with_private) const override {
+    if (!with_private) return std::make_unique<ExactGaussian>(layout_);
+    return std::make_unique<ExactGaussian>(layout_, std::vector<LayoutEntry>{{"private/fc1.weight", {1, 1}}});
+  }
 
  private:
-  Layout layout_{{{.name = "fc1.weight", .shape = {1, 2}}}};
+  Layout layout_;
   std::array<float, 2> parameters_{};
 };
 
@@ -69,13 +78,13 @@ struct Posterior {
 };
 
 // Λ = ΣxxᵀΣ/β + I/s², mean Λ⁻¹Σxt/β; the mean-field optimum has that mean, and the diagonal of Λ as precision.
-Posterior exact_posterior(double beta, double prior_scale) {
+Posterior exact_posterior(double beta, double prior_scale, const TestBed::Regression& problem = kThree) {
   const double prior = 1.0 / (prior_scale * prior_scale);
   double a = prior, b = 0.0, c = prior, u = 0.0, v = 0.0;
-  for (std::size_t client = 0; client < kThree.x.size(); ++client) {
-    for (std::size_t i = 0; i < kThree.x[client].size(); ++i) {
-      const auto& x = kThree.x[client][i];
-      const double t = kThree.y[client][i][0];
+  for (std::size_t client = 0; client < problem.x.size(); ++client) {
+    for (std::size_t i = 0; i < problem.x[client].size(); ++i) {
+      const auto& x = problem.x[client][i];
+      const double t = problem.y[client][i][0];
       a += x[0] * x[0] / beta;
       b += x[0] * x[1] / beta;
       c += x[1] * x[1] / beta;
@@ -140,7 +149,7 @@ TEST(Virtual, SharesOfThePriorByExamplesGiveTheSame) {
   expect_exact(bed);
 }
 
-// METHODS.md §3, oracle 3: β is the temperature of the likelihood.
+// β is the temperature of the likelihood.
 TEST(Virtual, BetaIsAPowerOfTheLikelihood) {
   for (const double beta : {0.3, 3.0}) {
     auto settings = exactly(beta);
@@ -164,7 +173,6 @@ Settings by_ivon(double beta = 1.0) {
   return settings;
 }
 
-// The natural gradient has the same fixed point.
 TEST(Virtual, OneOddExampleDoesNotRunAwayWithIvonsPrecision) {
   const auto registry = native_models();
   const auto& linear = registry.at("linear");
@@ -183,6 +191,32 @@ TEST(Virtual, OneOddExampleDoesNotRunAwayWithIvonsPrecision) {
   for (const float rho : model->rhos()) EXPECT_NEAR(rho, -0.5 * std::log(2.5), 1e-4);
 }
 
+// Two steps by hand, with a curvature that is measured as it is, so that only the mean moves:
+// μ ← μ − lr·(g/(1 − β₁ᵗ) + (ξμ − χ)/λ)/s, g ← β₁g + (1 − β₁)ĝ. The first goes the whole way along its gradient.
+TEST(Virtual, IvonCorrectsTheBiasOfItsFirstSteps) {
+  ExactGaussian model(Layout({{.name = "fc1.weight", .shape = {1, 2}}}));
+  const Flat xi{0.5f, 2.0f}, chi{0.25f, -1.0f};
+  const std::vector<float> input{0.0f, 0.0f}, target{0.0f};
+  model.backward({.size = 1, .inputs = input, .labels = {}, .targets = target});  // σ² = e⁰
+  constexpr double kLambda = 10.0, kBeta = 0.9, kRate = 0.01;
+  Ivon ivon(model, {xi, chi}, kLambda, {.gradient = static_cast<float>(kBeta), .curvature = 0.5f});
+  const double gradients[] = {3.0, -1.0};
+  double momentum = 0.0, mean[2] = {0.0, 0.0};
+  for (int step = 1; step <= 2; ++step) {
+    const double g = gradients[step - 1], s = 1.0 / kLambda;
+    Flat gradient{static_cast<float>(g), static_cast<float>(g)};
+    for (std::size_t j = 0; j < 2; ++j) gradient.push_back(static_cast<float>(s - double{xi[j]} / kLambda));  // by ρ
+    ivon.step(gradient, static_cast<float>(kRate));
+    momentum = kBeta * momentum + (1.0 - kBeta) * g;
+    for (std::size_t j = 0; j < 2; ++j) {
+      mean[j] -= kRate * (momentum / (1.0 - std::pow(kBeta, step)) + (xi[j] * mean[j] - chi[j]) / kLambda) / s;
+      EXPECT_NEAR(model.means()[j], mean[j], 1e-5) << "step " << step;
+      EXPECT_NEAR(model.rhos()[j], 0.0, 1e-6) << "step " << step;
+    }
+  }
+}
+
+// The natural gradient has the same fixed point.
 TEST(Virtual, IvonReachesTheExactPosterior) {
   for (const double beta : {1.0, 0.3}) {
     TestBed bed = federation(by_ivon(beta));
@@ -216,7 +250,7 @@ TEST(Virtual, ReferenceDampingMissesThePosterior) {
   EXPECT_GT(std::abs(bed.state().at("precision")[0] / exact_posterior(1.0, 2.0).precision[0] - 1.0), 0.1);
 }
 
-// METHODS.md §3, oracle 5: without width and without KL it is FedAvg by deltas, whoever takes part.
+// Without width and without KL it is FedAvg by deltas, whoever takes part.
 TEST(Virtual, WithoutWidthItIsFedAvg) {
   const TestBed::Quadratics problem{.h = {{2, .5f}, {.1f, 5}, {1, 1}}, .m = {{1, 1}, {-1, 3}, {0, 2}}};
   Settings settings = local(0.1, 4);
@@ -253,13 +287,71 @@ TEST(Virtual, PrivateWeightsServeWhoDiffersFromTheOthers) {
   EXPECT_GT(last_loss(false), 1.5);
 }
 
-TEST(Virtual, PrunedDeltasReachTheSamePlace) {
-  auto settings = with(exactly(), "method.prune", 0.0);
-  TestBed whole = federation(exactly()), none = federation(settings);
-  whole.rounds(3);
-  none.rounds(3);
-  EXPECT_TRUE(std::ranges::equal(whole.theta(), none.theta()));  // METHODS.md §3, oracle 6
-  EXPECT_EQ(none.train(4, 0).wire_bytes(), 4 * sizeof(float) + 2 * sizeof(double));
+// With one client, the shared and the private weight are one regression; the private one is held by the prior alone.
+TEST(Virtual, PrivateWeightsReachTheirExactPosterior) {
+  const TestBed::Regression one{.x = {kThree.x[0]}, .y = {kThree.y[0]}};
+  TestBed bed("virtual", one, with(exactly(), "method.private", true),
+              [] { return std::make_unique<Exact>(Second::its_own); });
+  bed.rounds(60);
+  const Posterior exact = exact_posterior(1.0, 2.0, one);
+  EXPECT_NEAR(bed.theta()[0], exact.mean[0], 2e-4);
+  EXPECT_NEAR(bed.state().at("precision")[0] / exact.precision[0], 1.0, 2e-4);
+  const Flat own = bed.store().load(0)->at("private");  // mean, then ρ
+  EXPECT_NEAR(own[0], exact.mean[1], 2e-4);
+  EXPECT_NEAR(std::exp(-2.0 * own[1]) / exact.precision[1], 1.0, 2e-4);
+}
+
+// N(μ, scale/ξ): the precision counts examples and prior already.
+TEST(Virtual, DrawsFromItsPosterior) {
+  TestBed bed = federation(exactly());
+  std::ranges::copy(std::vector<float>{1.0f, -2.0f}, bed.theta().begin());
+  std::ranges::copy(std::vector<float>{4.0f, 0.5f}, bed.state().at("precision").begin());
+  constexpr std::size_t kDraws = 20000;
+  double squares[2] = {};
+  for (std::size_t s = 0; s < kDraws; ++s) {
+    Stream stream(1, "posterior", 1, s);
+    Flat theta(2);
+    bed.method().draw(bed.state(), {.examples = 50, .scale = 3.0, .prior_precision = 5.0}, stream, theta);
+    for (std::size_t j = 0; j < 2; ++j) squares[j] += std::pow(double{theta[j]} - double{bed.theta()[j]}, 2);
+  }
+  const double variance[2] = {3.0 / 4.0, 3.0 / 0.5};
+  for (std::size_t j = 0; j < 2; ++j) {
+    EXPECT_NEAR(squares[j] / kDraws / variance[j], 1.0, 4 * std::sqrt(2.0 / kDraws));
+  }
+}
+
+TestBed pruned_network(double share) {
+  auto settings = exactly();
+  settings["client.lr"] = 0.05;
+  settings["client.epochs"] = std::int64_t{5};
+  settings["method.prune"] = share;
+  return TestBed("virtual", kThree, settings, [] {
+    const auto registry = native_models();
+    Options options("model", registry.at("mlp").about.options);
+    options.set("hidden", std::vector<std::int64_t>{6});
+    return registry.at("mlp").make.at("native")(options, {.input_shape = {2}, .outputs = 1, .loss = Loss::mse});
+  });
+}
+
+// Of every tensor but the output layer's, half of the deltas: they reach neither the server nor the client's factor.
+TEST(Virtual, WhatIsPrunedIsNeitherSentNorKept) {
+  EXPECT_LT(pruned_network(0.5).train(1, 0).wire_bytes(), pruned_network(0.0).train(1, 0).wire_bytes());
+  TestBed bed = pruned_network(0.5);
+  for (std::size_t round = 1; round <= 4; ++round) bed.round(round, {round % 3, (round + 1) % 3});
+  const auto precision = bed.state().at("precision");
+  for (std::size_t j = 0; j < precision.size(); ++j) {
+    double factors = 0.0, shifts = 0.0;
+    for (std::size_t client = 0; client < 3; ++client) {
+      factors += bed.store().load(client)->at("factor_precision")[j];
+      shifts += bed.store().load(client)->at("factor_shift")[j];
+    }
+    EXPECT_NEAR(factors / precision[j], 1.0, 1e-5) << j;
+    EXPECT_NEAR(shifts, double{precision[j]} * bed.theta()[j], 1e-4) << j;
+  }
+}
+
+TEST(Virtual, SendsTwoNumbersForEachWeight) {
+  EXPECT_EQ(federation(exactly()).train(1, 0).wire_bytes(), 4 * sizeof(float) + 2 * sizeof(double));
 }
 
 std::string refusal(const std::function<void()>& act) {
