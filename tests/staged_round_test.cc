@@ -59,7 +59,7 @@ TEST(StagedRound, QuantisedUpdatesAreCountedAsTheyTravel) {
   const std::size_t size = plain.layout->size(), envelope = before.report.bytes_up / 10 - 4 * size;
   EXPECT_EQ(before.report.clients, 10u);
   EXPECT_EQ(after.report.clients, 10u);
-  EXPECT_EQ(after.report.bytes_up, 10 * (size + 4 + envelope));  // a byte a number and the scale
+  EXPECT_EQ(after.report.bytes_up, 10 * (size + 5 + envelope));  // a byte per number, the step, how many bits
   EXPECT_EQ(after.report.bytes_down, before.report.bytes_down);
   EXPECT_EQ(after.report.examples, before.report.examples);
   EXPECT_NEAR(after.moved, before.moved, 0.05 * before.moved);
@@ -69,8 +69,9 @@ TEST(StagedRound, BothChannelsOfScaffoldAreQuantised) {
   const Experiment one = experiment({"method.name=scaffold", "stages.use=[\"quantise\"]", "stages.quantise_bits=4"});
   const std::size_t size = one.layout->size();
   const std::size_t bytes = one_round(one).report.bytes_up;
-  EXPECT_GE(bytes, 10 * 2 * ((size + 1) / 2 + 4));
-  EXPECT_LE(bytes, 10 * (2 * ((size + 1) / 2 + 4) + 16));
+  const std::size_t envelope =
+      Update(share({.channels = {{.name = "delta_theta"}, {.name = "delta_control"}}})).wire_bytes();
+  EXPECT_EQ(bytes, 10 * (2 * ((size + 1) / 2 + 5) + envelope));
 }
 
 TEST(StagedRound, ClippedClientsMoveTheModelNoFurther) {

@@ -1,5 +1,7 @@
 #include "sign_majority/sign_majority.h"
 
+#include <algorithm>
+
 namespace parley {
 namespace {
 
@@ -8,12 +10,41 @@ Number sign(Number x) {
   return static_cast<Number>((x > 0) - (x < 0));
 }
 
+// A vote is −1, 0 or 1: five of them fit in a byte, since 3⁵ < 2⁸. What was measured follows as it is.
+Packed pack(std::span<const float> votes, std::size_t trainable) {
+  ByteBuffer to;
+  for (std::size_t i = 0; i < trainable; i += 5) {
+    unsigned five = 0;
+    for (std::size_t j = std::min(i + 5, trainable); j-- > i;) five = 3 * five + static_cast<unsigned>(votes[j] + 1.0f);
+    put(to, static_cast<std::uint8_t>(five));
+  }
+  put_all(to, votes.subspan(trainable));
+  return {.how = Packing::own, .bytes = std::move(to.bytes)};
+}
+
+auto unpacker(const Layout& layout) {
+  return [trainable = layout.trainable()](std::span<const std::byte> packed, std::span<float> votes) {
+    ByteReader from(packed);
+    for (std::size_t i = 0; i < trainable; i += 5) {
+      unsigned five = from.take<std::uint8_t>();
+      for (std::size_t j = i; j < std::min(i + 5, trainable); ++j, five /= 3) {
+        votes[j] = static_cast<float>(five % 3) - 1.0f;
+      }
+    }
+    from.take_all(votes.subspan(trainable));
+    from.finish();
+  };
+}
+
 class SignMajority final : public Method {
  public:
   explicit SignMajority(const MethodContext& context) : layout_(context.layout), step_(context.options.real("step")) {}
 
   // Plain: one client, one vote. What is measured, not trained (running statistics), travels behind the votes.
-  Schema schema() const override { return {.channels = {{"votes", layout_->size(), Weighting::plain}}}; }
+  Schema schema() const override {
+    return {.channels = {
+                {.name = "votes", .layout = layout_, .weighting = Weighting::plain, .unpack = unpacker(*layout_)}}};
+  }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
@@ -21,16 +52,14 @@ class SignMajority final : public Method {
     const auto before = task.broadcast.at("theta");
     const auto after = task.model.parameters();
     const std::size_t trainable = layout_->trainable();
-    Flat& votes = update.channels[0];
+    Flat& votes = update["votes"];
     for (std::size_t i = 0; i < trainable; ++i) votes[i] = sign(after[i] - before[i]);
     for (std::size_t i = trainable; i < after.size(); ++i) votes[i] = after[i];
-    // A vote is −1, 0 or 1: five of them fit in a byte, since 3⁵ < 2⁸.
-    update.encoded_bytes[0] = (trainable + 4) / 5 + (after.size() - trainable) * sizeof(float);
+    update.pack("votes", pack(votes, trainable));
   }
 
   void server(ServerTask& task) const override {
-    task.sum.take_mean("votes");
-    const auto target = task.sum.edit("votes");
+    FlatDouble target = task.sum.take_mean("votes");
     const auto theta = task.state.at("theta");
     double unanimous = 0.0;
     for (std::size_t i = 0; i < layout_->trainable(); ++i) {

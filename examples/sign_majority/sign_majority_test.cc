@@ -83,13 +83,13 @@ TEST(SignMajority, MostVotesWin) {
   const Experiment one = experiment();
   State state;
   state.add("theta", one.layout, true, Flat(one.layout->size(), 0.0f));
-  Sum sum(one.method->schema());
+  const SharedSchema schema = share(one.method->schema());
+  Sum sum(schema);
   const std::vector<std::vector<float>> votes{{1, 1, 1}, {1, 1, -1}, {1, -1, 0}};
   for (std::size_t client = 0; client < votes.size(); ++client) {
-    Update update;
-    update.shape(one.method->schema());
+    Update update(schema);
     update.weight = client == 2 ? 1000.0 : 1.0;  // one client, one vote, whatever it holds
-    std::ranges::copy(votes[client], update.channels[0].begin());
+    std::ranges::copy(votes[client], update["votes"].begin());
     sum.add(update);
   }
   ServerTask task{.round = 1, .clients = 3, .state = state, .sum = sum, .step = *one.server_step};
@@ -101,8 +101,20 @@ TEST(SignMajority, MostVotesWin) {
 
 TEST(SignMajority, SendsAFifthOfAByteAWeight) {
   const Experiment one = experiment();
-  const std::size_t votes = (one.layout->trainable() + 4) / 5, weight = sizeof(double);
-  EXPECT_EQ(run(one, 1, 1).last.bytes_up, 9 * (votes + weight));
+  const std::size_t votes = (one.layout->trainable() + 4) / 5;
+  const std::size_t envelope = Update(share({.channels = {{.name = "votes"}}})).wire_bytes();
+  EXPECT_EQ(run(one, 1, 1).last.bytes_up, 9 * (votes + envelope));
+}
+
+TEST(SignMajority, VotesSurviveTheWire) {
+  const Experiment one = experiment();
+  ServerSide server(one.server_setup());
+  ClientSide client(one.client_setup(server.schema()));
+  Answer answer;
+  const Broadcast broadcast(server.state(), 1);
+  client.answer({.broadcast = broadcast, .client = 4, .cohort = 9, .seed = 1},
+                {.train = one.federated.partition.view(*one.federated.data.train, 4)}, {}, answer);
+  EXPECT_EQ(Update::decode(answer.update.encode(), server.schema(), broadcast).channels(), answer.update.channels());
 }
 
 TEST(SignMajority, SameBitsForAnyNumberOfThreads) {

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 #include <thread>
 
 #include "parley/base/errors.h"
+#include "parley/base/pool.h"
 #include "parley/base/temp_folder.h"
 #include "parley/engine/cohort.h"
 #include "parley/engine/federation.h"
@@ -173,8 +175,10 @@ TEST(Engine, CountsWhatItDoes) {
   EXPECT_EQ(report.clients, holders);
   EXPECT_EQ(report.examples, 2 * rows);
   EXPECT_EQ(report.steps, steps);
-  EXPECT_EQ(report.bytes_down, holders * one.layout->size() * 4);
-  EXPECT_EQ(report.bytes_up, holders * (one.layout->size() * 4 + 8));
+  const State start = starting_state(one.server_setup());
+  EXPECT_EQ(report.bytes_down, holders * Broadcast(start, 1).encode().size());
+  EXPECT_EQ(report.bytes_up, holders * Update(share(one.method->schema())).encode().size());
+  EXPECT_LT(report.bytes_up, holders * (one.layout->size() * 4 + 100));
   EXPECT_EQ(report.transmissions, 2 * holders);
   EXPECT_DOUBLE_EQ(report.epochs, 2.0 * static_cast<double>(holders));
 }
@@ -191,8 +195,9 @@ TEST(Engine, ARoundTakesAsLongAsItsSlowestClient) {
   const Experiment one = experiment();
   std::size_t most = 0;
   for (const auto& rows : one.federated.partition.clients) most = std::max(most, (rows.size() + 7) / 8);
-  const double bytes = static_cast<double>(one.layout->size()) * 4;
-  const double even = 2 * 3 + 2.0 * static_cast<double>(most) + (bytes + bytes + 8) / 100;
+  const std::size_t down = Broadcast(starting_state(one.server_setup()), 1).wire_bytes();
+  const std::size_t up = Update(share(one.method->schema())).wire_bytes();
+  const double even = 2 * 3 + 2.0 * static_cast<double>(most) + static_cast<double>(down + up) / 100;
   EXPECT_NEAR(seconds({}), even, 1e-9);
   EXPECT_GT(seconds({"network.link_spread=1"}), even);  // 23 links, so some are slower than ordinary
 }
@@ -370,46 +375,74 @@ TEST(Settings, RefusalsSuggestTheNearestName) {
 }
 
 TEST(Cohort, IsDrawnByRoundAndSeedAlone) {
-  Partition partition;
-  for (std::size_t client = 0; client < 50; ++client) partition.clients.emplace_back(client % 7 == 0 ? 0 : client);
-  const auto a = draw_cohort(partition, 0.2, 1, 3);
-  EXPECT_EQ(a, draw_cohort(partition, 0.2, 1, 3));
-  EXPECT_NE(a, draw_cohort(partition, 0.2, 1, 4));
-  EXPECT_NE(a, draw_cohort(partition, 0.2, 2, 3));
+  std::vector<std::size_t> sizes;
+  for (std::size_t client = 0; client < 50; ++client) sizes.push_back(client % 7 == 0 ? 0 : client);
+  const auto a = draw_cohort(sizes, 0.2, 1, 3);
+  EXPECT_EQ(a, draw_cohort(sizes, 0.2, 1, 3));
+  EXPECT_NE(a, draw_cohort(sizes, 0.2, 1, 4));
+  EXPECT_NE(a, draw_cohort(sizes, 0.2, 2, 3));
   EXPECT_EQ(a.size(), 8u);  // 42 clients hold data
-  for (std::size_t i = 1; i < a.size(); ++i)
-    EXPECT_GE(partition.clients[a[i - 1]].size(), partition.clients[a[i]].size());
-  EXPECT_EQ(draw_cohort(partition, 1e-6, 1, 1).size(), 1u);
+  for (std::size_t i = 1; i < a.size(); ++i) EXPECT_GE(sizes[a[i - 1]], sizes[a[i]]);
+  EXPECT_EQ(draw_cohort(sizes, 1e-6, 1, 1).size(), 1u);
 }
 
+// The first client is slow; the others must wait for it rather than pile up.
 TEST(Fold, MemoryHoldsAWindowNotTheCohort) {
-  const Schema schema{.channels = {{"theta", 4}}};
+  const SharedSchema schema = share({.channels = {{.name = "theta", .count = 4}}});
   std::atomic<std::size_t> alive{0}, most{0};
-  // The first client is slow; the others must wait for it rather than pile up.
-  const auto result = train_and_fold(
-      2, 200, schema,
-      [&](std::size_t, std::size_t position, Update& update) {
-        const std::size_t now = ++alive;
-        most = std::max(most.load(), now);
-        if (position == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        update.weight = 1.0;
-        update.channels[0].assign(4, static_cast<float>(position));
-      },
-      [&](std::size_t, bool) { --alive; });
-  EXPECT_EQ(result.sum.count(), 200u);
-  EXPECT_DOUBLE_EQ(result.sum.channel("theta")[0], 199.0 * 200.0 / 2.0);
-  EXPECT_LE(most.load(), 2u * 2u + 4u + 2u);
+  constexpr std::size_t kWindow = 8;
+  OrderedFold fold(schema, kWindow, [&](std::size_t, Answer*) { --alive; });
+  run_jobs(2, 200, [&](std::size_t, std::size_t position) {
+    auto answer = fold.borrow();
+    const std::size_t now = ++alive;
+    most = std::max(most.load(), now);
+    if (position == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    answer->update.shape(schema);
+    answer->update.weight = 1.0;
+    answer->update["theta"].assign(4, static_cast<float>(position));
+    fold.push(position, std::move(answer), std::nullopt);
+  });
+  const FoldedRound folded = fold.take();
+  EXPECT_EQ(folded.sum.count(), 200u);
+  EXPECT_DOUBLE_EQ(folded.sum.total("theta")[0], 199.0 * 200.0 / 2.0);
+  EXPECT_LE(most.load(), kWindow + 2);
+}
+
+// Whoever is first, the sum is that of the cohort's order, in blocks.
+TEST(Fold, TheOrderOfArrivalDoesNotMatter) {
+  const SharedSchema schema = share({.channels = {{.name = "theta", .count = 1}}});
+  const auto sum_in = [&](const std::vector<std::size_t>& order) {
+    OrderedFold fold(schema, order.size(), {});
+    for (const std::size_t position : order) {
+      auto answer = fold.borrow();
+      answer->update.shape(schema);
+      answer->update.weight = 1.0 + 0.1 * static_cast<double>(position);
+      answer->update["theta"][0] = 1.0f / static_cast<float>(position + 3);
+      const bool refused = position == 5;
+      fold.push(position, refused ? nullptr : std::move(answer), refused ? std::optional("late") : std::nullopt);
+    }
+    FoldedRound folded = fold.take();
+    EXPECT_EQ(folded.refused.size(), 1u);
+    EXPECT_EQ(folded.refused.at(0).position, 5u);
+    return folded.sum.take_mean("theta")[0];
+  };
+  std::vector<std::size_t> order(30);
+  std::iota(order.begin(), order.end(), 0u);
+  const double in_order = sum_in(order);
+  Stream stream(3, "arrival");
+  for (int trial = 0; trial < 20; ++trial) {
+    stream.shuffle(std::span(order));
+    EXPECT_EQ(sum_in(order), in_order);
+  }
 }
 
 // A worker that waits for its turn must not wait for a round that has failed.
 TEST(Fold, AFailureWhileOthersWaitEndsTheRound) {
-  const Schema schema{.channels = {{"theta", 4}}};
-  const auto train = [](std::size_t, std::size_t position, Update& update) {
-    if (position == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the others run ahead and wait
-    update.weight = 1.0;
-  };
-  const auto done = [](std::size_t, bool) { throw std::runtime_error("the disk is gone"); };
-  EXPECT_THROW(train_and_fold(3, 100, schema, train, done), std::runtime_error);
+  Experiment one = experiment({"server.participation=1"});
+  ClientStore store(ClientStore::Keep::memory, {}, real_files());
+  Federation federation(one, store, 3);
+  const auto done = [](std::size_t, std::size_t) { throw std::runtime_error("the disk is gone"); };
+  EXPECT_THROW(federation.round(1, done), std::runtime_error);
 }
 
 TEST(Study, ComparesMethodsOverSeedsAndSkipsWhatIsDone) {

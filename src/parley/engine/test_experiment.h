@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "parley/engine/experiment.h"
-#include "parley/methods/normed_model.h"
+#include "parley/engine/normed_model.h"
 
 namespace parley {
 

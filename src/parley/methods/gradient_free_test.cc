@@ -7,7 +7,7 @@
 #include "parley/base/errors.h"
 #include "parley/methods/fitness.h"
 #include "parley/methods/population.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {
@@ -77,9 +77,9 @@ TEST_P(Rival, RefusesAModelWhoseOutputsCannotDiffer) {
 TEST_P(Rival, ANodesMessageIsItsWeightAndTheFitness) {
   TestBed bed(GetParam(), bowl({1, 1, 1, 1, 1}));
   const Update update = bed.train(1, 0);
-  EXPECT_TRUE(update.scalars.empty());
-  ASSERT_EQ(update.channels.size(), 1u);
-  EXPECT_EQ(update.wire_bytes(), update.channels[0].size() * sizeof(float) + sizeof(double));
+  EXPECT_TRUE(update.scalars().empty());
+  ASSERT_EQ(update.channels().size(), 1u);
+  EXPECT_EQ(update.wire_bytes(), framed(1, 0, update["fitness"].size() * sizeof(float)));
 }
 
 INSTANTIATE_TEST_SUITE_P(GradientFree, Rival, testing::Values("cmaes", "de", "openes", "pso"),
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(GradientFree, Valley,
                          [](const auto& test) { return test.param.method; });
 
 std::vector<double> fitness_of(TestBed& bed) {
-  Sum sum(bed.method().schema());
+  Sum sum(bed.schema());
   for (std::size_t client = 0; client < bed.clients(); ++client) sum.add(bed.train(1, client));
   const auto mean = sum.take_mean("fitness");
   return {mean.begin(), mean.end()};
@@ -124,7 +124,9 @@ TEST(CmaEs, LearnsTheScaleOfEachWeight) {
 
 TEST(CmaEs, BroadcastsTheMeanAndTheVariancesAlone) {
   TestBed bed("cmaes", bowl({1, 1, 1, 1, 1}), {{"method.population", std::int64_t{40}}});
-  EXPECT_EQ(bed.state().broadcast_bytes(), 2 * 5 * sizeof(float));
+  const Broadcast sent(bed.state());
+  EXPECT_EQ(sent.at("variance").size(), 5u);
+  for (const char* kept : {"step_path", "shape_path"}) EXPECT_THROW(sent.at(kept), std::logic_error) << kept;
 }
 
 TEST(CmaEs, RefusesAPopulationWithoutAFitterHalf) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "parley/base/errors.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {
@@ -43,12 +43,13 @@ TEST_P(EveryOptimizer, CentralStateCostsOneModelForEachSlot) {
   const std::size_t slots = optimizers().at(GetParam()).make(TestBed::client_options(GetParam()))->slots().size();
   TestBed bed("fedavg", kTwo, settings(GetParam(), "central"));
   const std::size_t model = bed.theta().size() * sizeof(float);
-  EXPECT_EQ(bed.state().broadcast_bytes(), (1 + slots) * model);
-  // The weight travels too, and with slots the count of steps.
-  EXPECT_EQ(bed.train(1, 0).wire_bytes(), (1 + slots) * model + (slots > 0 ? 2 : 1) * sizeof(double));
+  // With slots the count of steps travels too. Down, every channel and scalar goes with its name and size.
+  EXPECT_EQ(bed.train(1, 0).wire_bytes(), framed(1 + slots, slots > 0 ? 1 : 0, (1 + slots) * model));
   TestBed worker("fedavg", kTwo, settings(GetParam(), "worker"));
-  EXPECT_EQ(worker.state().broadcast_bytes(), model);
-  EXPECT_EQ(worker.train(1, 0).wire_bytes(), model + sizeof(double));
+  EXPECT_EQ(worker.train(1, 0).wire_bytes(), framed(1, 0, model));
+  const std::size_t named = 4 + std::string("slot1").size() + 8, steps = 4 + std::string("optimizer_steps").size() + 8;
+  EXPECT_EQ(Broadcast(bed.state()).wire_bytes(),
+            Broadcast(worker.state()).wire_bytes() + slots * (model + named) + (slots > 0 ? steps : 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(State, EveryOptimizer, testing::ValuesIn(optimizers().names()),
@@ -98,17 +99,17 @@ TEST(OptimizerState, TheStepCountTravelsAsAMean) {
   const TestBed::Quadratics uneven{.h = {{1}, {1}}, .m = {{1}, {1}}, .copies = {1, 3}};
   TestBed bed("fedavg", uneven, with(settings("adam", "central"), "client.batch", std::int64_t{1}));
   bed.rounds(2);
-  EXPECT_DOUBLE_EQ(bed.state().scalars.at("optimizer_steps"), 5.0);
+  EXPECT_DOUBLE_EQ(bed.state().scalar("optimizer_steps"), 5.0);
 }
 
 TEST(OptimizerState, ANegativeMeanOfSquaresIsRefused) {
   TestBed bed("fedavg", kTwo, settings("adam", "central"));
   const Schema schema = bed.method().schema();
   Update update = bed.train(1, 0);
-  update.channels[schema.channel("slot1")][0] = -1.0f;
-  EXPECT_NO_THROW(Sum::check(schema, update));
-  update.channels[schema.channel("slot2")][0] = -1.0f;
-  EXPECT_THROW(Sum::check(schema, update), RefusedUpdate);
+  update.channels()[schema.channel("slot1")][0] = -1.0f;
+  EXPECT_NO_THROW(update.check(schema));
+  update.channels()[schema.channel("slot2")][0] = -1.0f;
+  EXPECT_THROW(update.check(schema), RefusedUpdate);
 }
 
 // fedcurv keeps a record of its own; neither may lose the other's.
@@ -123,8 +124,8 @@ TEST(OptimizerState, ARecordIsSharedWithTheMethods) {
 
 TEST(OptimizerState, APosteriorStaysTheMethods) {
   for (const char* state : {"worker", "central"}) {
-    EXPECT_TRUE(TestBed("fola", kTwo, settings("momentum", state)).method().has_posterior());
-    EXPECT_FALSE(TestBed("fedavg", kTwo, settings("momentum", state)).method().has_posterior());
+    EXPECT_NE(TestBed("fola", kTwo, settings("momentum", state)).method().posterior(), nullptr);
+    EXPECT_EQ(TestBed("fedavg", kTwo, settings("momentum", state)).method().posterior(), nullptr);
   }
 }
 

@@ -1,7 +1,7 @@
 // Methods and server steps compose: a method says where to go, the step how far.
 #include <gtest/gtest.h>
 
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {

@@ -82,7 +82,6 @@ TEST(Variational, TheLayoutHasMeansThenRhosAndPrivateNames) {
   const auto& entries = model->layout().entries();
   EXPECT_EQ(entries[0].name, "fc1.weight");
   EXPECT_EQ(entries[4].name, "private/fc1.weight");
-  EXPECT_EQ(entries[4].group, Group::private_);
   EXPECT_EQ(entries[12].name, "rho/fc1.weight");
   EXPECT_EQ(entries[12].offset, model->gaussians());
   EXPECT_EQ(model->shared(), 4u * 3 + 4 + 2 * 4 + 2);

@@ -36,27 +36,45 @@ class Stages : public testing::Test {
   }
 
   static Schema both(std::size_t theta, std::size_t delta) {
-    return {.channels = {{"theta", theta, Weighting::by_weight, "theta"}, {"delta", delta, Weighting::plain}}};
+    return {.channels = {{.name = "theta", .count = theta, .relative_to = "theta"},
+                         {.name = "delta", .count = delta, .weighting = Weighting::plain}}};
   }
-  static Schema alone(std::size_t size) { return {.channels = {{"delta", size, Weighting::plain}}}; }
+  static Schema alone(std::size_t size) {
+    return {.channels = {{.name = "delta", .count = size, .weighting = Weighting::plain}}};
+  }
 
   static Update update(const Schema& schema, const std::vector<Flat>& channels) {
-    Update result;
-    result.shape(schema);
+    Update result(share(schema));
     result.weight = 1.0;
-    result.channels = channels;
+    result.channels() = channels;
     return result;
   }
   Update staged(const Stage& stage, const Schema& schema, const std::vector<Flat>& channels, std::uint64_t seed = 1) {
     Update result = update(schema, channels);
-    stage.forward(schema, Broadcast(state_), result, Stream(seed, "stage 0"));
+    ClientMemory memory;
+    const std::string prefix = stage_prefix(0);
+    const Secrets secrets = system_secrets;
+    stage.forward({.broadcast = Broadcast(state_),
+                   .memory = memory,
+                   .prefix = prefix,
+                   .noise = Stream(seed, "stage 0"),
+                   .secrets = secrets},
+                  result);
+    // What a stage packs is what it left in the channels.
+    const Bytes bytes = result.encode();
+    EXPECT_EQ(bytes.size(), result.wire_bytes());
+    const Update received = Update::decode(bytes, result.shared_schema(), Broadcast(state_));
+    for (std::size_t c = 0; c < channels.size(); ++c) {
+      const auto same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+      EXPECT_TRUE(std::ranges::equal(received.channels()[c], result.channels()[c], same));
+    }
     return result;
   }
   double norm(const Update& changed) const {
     double squared = 0.0;
     for (std::size_t i = 0; i < theta_.size(); ++i)
-      squared += std::pow(double{changed.channels[0][i]} - theta_[i], 2.0);
-    for (const float x : changed.channels[1]) squared += double{x} * x;
+      squared += std::pow(double{changed.channels()[0][i]} - theta_[i], 2.0);
+    for (const float x : changed.channels()[1]) squared += double{x} * x;
     return std::sqrt(squared);
   }
 
@@ -69,24 +87,24 @@ TEST_F(Stages, ClipBoundsAllChannelsTogether) {
   // The differences are (3, 0, 0) and (0, 4): of norm 5, although neither channel reaches it.
   const std::vector<Flat> channels{{4.0f, -2.0f, 0.5f}, {0.0f, 4.0f}};
   const Update half = staged(*clip(2.5), schema, channels);
-  EXPECT_FLOAT_EQ(half.channels[0][0], 1.0f + 1.5f);
-  EXPECT_EQ(half.channels[0][1], -2.0f);
-  EXPECT_FLOAT_EQ(half.channels[1][1], 2.0f);
+  EXPECT_FLOAT_EQ(half.channels()[0][0], 1.0f + 1.5f);
+  EXPECT_EQ(half.channels()[0][1], -2.0f);
+  EXPECT_FLOAT_EQ(half.channels()[1][1], 2.0f);
   for (const double bound : {4.9999, 1.0, 0.3, 1e-3}) {
     EXPECT_NEAR(norm(staged(*clip(bound), schema, channels)), bound, 1e-6) << bound;
   }
-  EXPECT_EQ(staged(*clip(5.0), schema, channels).channels, channels);
+  EXPECT_EQ(staged(*clip(5.0), schema, channels).channels(), channels);
 }
 
 TEST_F(Stages, ClipLeavesWhatIsSmallEnoughBitForBit) {
   const Schema schema = both(3, 2);
   const std::vector<Flat> channels{{1.1f, -2.03f, 0.507f}, {1e-30f, -0.01f}};
-  EXPECT_EQ(staged(*clip(1.0), schema, channels).channels, channels);
+  EXPECT_EQ(staged(*clip(1.0), schema, channels).channels(), channels);
 }
 
 TEST_F(Stages, ClipMeasuresFromTheBroadcastNotFromZero) {
   const Schema schema = both(3, 1);
-  EXPECT_EQ(staged(*clip(0.1), schema, {theta_, {0.0f}}).channels[0], theta_);  // |theta| is far above the bound
+  EXPECT_EQ(staged(*clip(0.1), schema, {theta_, {0.0f}}).channels()[0], theta_);  // |theta| is far above the bound
 }
 
 TEST_F(Stages, WhatIsNotFiniteIsLeftForTheCheck) {
@@ -95,7 +113,7 @@ TEST_F(Stages, WhatIsNotFiniteIsLeftForTheCheck) {
     for (const auto* stage : {"clip", "quantise"}) {
       const auto one = stages().at(stage).make(Options("stages", stages().at(stage).about.options));
       const Update result = staged(*one, schema, {{1.0f, -2.0f, 0.5f}, {9.0f, bad}});
-      EXPECT_THROW(Sum::check(schema, result), RefusedUpdate) << stage << " hid " << bad;
+      EXPECT_THROW(result.check(schema), RefusedUpdate) << stage << " hid " << bad;
     }
   }
 }
@@ -104,9 +122,10 @@ TEST_F(Stages, QuantiseCountsItsBytesExactly) {
   for (const std::int64_t bits : {2, 3, 8, 13, 16}) {
     const Schema schema = both(3, 2);
     const Update result = staged(*quantise(bits), schema, {theta_, {1.0f, 2.0f}});
-    const auto packed = [&](std::int64_t n) { return static_cast<std::size_t>(4 + (n * bits + 7) / 8); };
-    EXPECT_EQ(result.encoded_bytes, (std::vector<std::size_t>{packed(3), packed(2)})) << bits;
-    EXPECT_EQ(result.wire_bytes(), packed(3) + packed(2) + 8) << bits;
+    // How many bits, the step, the numbers.
+    const auto packed = [&](std::int64_t n) { return static_cast<std::size_t>(1 + 4 + (n * bits + 7) / 8); };
+    EXPECT_EQ(result.packing("theta").bytes.size(), packed(3)) << bits;
+    EXPECT_EQ(result.packing("delta").bytes.size(), packed(2)) << bits;
   }
 }
 
@@ -124,10 +143,10 @@ TEST_F(Stages, QuantisedValuesLieOnTheGridAndNeverBeyondIt) {
       }
       const Update result = staged(*quantise(bits), alone(40), {values}, seed);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const double place = result.channels[0][i] / (largest / levels);
+        const double place = result.channels()[0][i] / (largest / levels);
         EXPECT_NEAR(place, std::round(place), 1e-2) << bits;
         EXPECT_LE(std::abs(std::round(place)), levels) << bits << " bits cannot hold it";
-        EXPECT_LE(std::abs(result.channels[0][i] - values[i]), 1.001 * largest / levels);
+        EXPECT_LE(std::abs(result.channels()[0][i] - values[i]), 1.001 * largest / levels);
       }
     }
   }
@@ -141,7 +160,7 @@ TEST_F(Stages, TheLargestNumberNeverLeavesTheGrid) {
   while (largest / (largest / 32767.0f) <= 32767.0f && largest < 2.0f) largest = std::nextafter(largest, 2.0f);
   ASSERT_LT(largest, 2.0f);
   for (std::uint64_t seed = 0; seed < 5000; ++seed) {
-    ASSERT_NEAR(staged(*stage, alone(1), {{largest}}, seed).channels[0][0], largest, 1e-6) << largest;
+    ASSERT_NEAR(staged(*stage, alone(1), {{largest}}, seed).channels()[0][0], largest, 1e-6) << largest;
   }
 }
 
@@ -152,7 +171,7 @@ TEST_F(Stages, QuantiseIsUnbiased) {
   const auto stage = quantise(3);  // steps of 1/3
   for (int draw = 0; draw < kDraws; ++draw) {
     const Update result = staged(*stage, alone(values.size()), {values}, static_cast<std::uint64_t>(draw));
-    for (std::size_t i = 0; i < values.size(); ++i) mean[i] += double{result.channels[0][i]} / kDraws;
+    for (std::size_t i = 0; i < values.size(); ++i) mean[i] += double{result.channels()[0][i]} / kDraws;
   }
   // The deviation of one draw is at most half a step; five deviations of the mean.
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -164,55 +183,73 @@ TEST_F(Stages, SixteenBitsAreNearlyExact) {
   const std::vector<Flat> channels{{1.25f, -2.5f, 0.625f}, {1.0f, -0.3f}};
   const Update result = staged(*quantise(16), schema, channels);
   for (std::size_t c = 0; c < 2; ++c) {
-    for (std::size_t i = 0; i < channels[c].size(); ++i) EXPECT_NEAR(result.channels[c][i], channels[c][i], 4e-5);
+    for (std::size_t i = 0; i < channels[c].size(); ++i) EXPECT_NEAR(result.channels()[c][i], channels[c][i], 4e-5);
   }
 }
 
 TEST_F(Stages, QuantiseIsDecidedByItsStream) {
   Flat values(50);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
-  const auto once = staged(*quantise(4), alone(50), {values}, 1).channels;
-  EXPECT_EQ(once, staged(*quantise(4), alone(50), {values}, 1).channels);
-  EXPECT_NE(once, staged(*quantise(4), alone(50), {values}, 2).channels);
+  const auto once = staged(*quantise(4), alone(50), {values}, 1).channels();
+  EXPECT_EQ(once, staged(*quantise(4), alone(50), {values}, 1).channels());
+  EXPECT_NE(once, staged(*quantise(4), alone(50), {values}, 2).channels());
 }
 
 TEST_F(Stages, QuantiseWorksOnTheDifferenceFromTheBroadcast) {
   const Schema schema = both(3, 1);
   // One number moved: the others must stay on the broadcast exactly, which a grid around zero could not do.
   const Update result = staged(*quantise(2), schema, {{1.001f, -2.0f, 0.5f}, {0.0f}});
-  EXPECT_EQ(result.channels[0][1], -2.0f);
-  EXPECT_EQ(result.channels[0][2], 0.5f);
-  EXPECT_NEAR(result.channels[0][0], 1.001f, 1e-6);
+  EXPECT_EQ(result.channels()[0][1], -2.0f);
+  EXPECT_EQ(result.channels()[0][2], 0.5f);
+  EXPECT_NEAR(result.channels()[0][0], 1.001f, 1e-6);
 }
 
 TEST_F(Stages, NothingLearnedStaysNothing) {
   const Schema schema = both(3, 2);
   const std::vector<Flat> channels{theta_, {0.0f, 0.0f}};
-  EXPECT_EQ(staged(*quantise(8), schema, channels).channels, channels);
-  EXPECT_EQ(staged(*clip(1.0), schema, channels).channels, channels);
+  EXPECT_EQ(staged(*quantise(8), schema, channels).channels(), channels);
+  EXPECT_EQ(staged(*clip(1.0), schema, channels).channels(), channels);
   // So small that a step of the grid is no number: rounded away, not refused.
   const float tiny = std::numeric_limits<float>::denorm_min();
-  EXPECT_NO_THROW(Sum::check(schema, staged(*quantise(8), schema, {theta_, {tiny, -tiny}})));
+  EXPECT_NO_THROW(staged(*quantise(8), schema, {theta_, {tiny, -tiny}}).check(schema));
 }
 
 // The counter of a batch norm grows by the number of steps, and would be all there is to clip.
 TEST_F(Stages, WhatWasMeasuredBehindTheWeightsIsLeftAlone) {
-  Schema schema = both(theta_.size(), 2);
-  schema.channels[0].measured = 1;
-  schema.channels[1].measured = 1;
+  const auto behind = [](std::int64_t weights) {
+    return std::make_shared<const Layout>(std::vector<LayoutEntry>{
+        {.name = "w", .shape = {weights}}, {.name = "mean", .shape = {1}, .role = Role::running_mean}});
+  };
+  const Schema schema{.channels = {{.name = "theta", .layout = behind(2), .relative_to = "theta"},
+                                   {.name = "delta", .layout = behind(1), .weighting = Weighting::plain}}};
   Flat theta = theta_;
   theta[0] += 0.25f;
   theta.back() += 1000.0f;
   const std::vector<Flat> sent{theta, {0.1f, 7.0f}};
-  EXPECT_EQ(staged(*clip(0.5), schema, sent).channels, sent);
+  EXPECT_EQ(staged(*clip(0.5), schema, sent).channels(), sent);
   const Update clipped = staged(*clip(0.1), schema, sent);
-  EXPECT_LT(clipped.channels[0][0], theta[0]);
-  EXPECT_EQ(clipped.channels[0].back(), theta.back());
-  EXPECT_EQ(clipped.channels[1][1], 7.0f);
+  EXPECT_LT(clipped["theta"][0], theta[0]);
+  EXPECT_EQ(clipped["theta"].back(), theta.back());
+  EXPECT_EQ(clipped["delta"][1], 7.0f);
   const Update rounded = staged(*quantise(4), schema, sent);
-  EXPECT_EQ(rounded.channels[0].back(), theta.back());
-  EXPECT_EQ(rounded.channels[1], (Flat{0.1f, 7.0f}));
-  EXPECT_EQ(rounded.encoded_bytes[1], 4u + 4u + 1u);  // the scale, what was measured, four bits
+  EXPECT_EQ(rounded["theta"].back(), theta.back());
+  EXPECT_EQ(rounded["delta"], (Flat{0.1f, 7.0f}));
+  EXPECT_EQ(rounded.packing("delta").bytes.size(), 1u + 4u + 1u + 4u);  // bits, step, four bits, what was measured
+}
+
+// A later stage changes what an earlier one packed; what travels is what it left.
+TEST_F(Stages, AStageBehindAnotherIsNotSentAsThatOnePackedIt) {
+  Update update(share(both(3, 2)));
+  update.weight = 1.0;
+  update.channels() = {{4.0f, -2.0f, 0.5f}, {0.0f, 4.0f}};
+  ClientMemory memory;
+  const std::string prefix = stage_prefix(0);
+  const Secrets secrets = system_secrets;
+  for (const auto& stage : {quantise(8), clip(2.5)}) {
+    stage->forward({Broadcast(state_), memory, prefix, Stream(1, "stage"), secrets}, update);
+  }
+  const Update received = Update::decode(update.encode(), update.shared_schema(), Broadcast(state_));
+  EXPECT_EQ(received.channels(), update.channels());
 }
 
 }  // namespace

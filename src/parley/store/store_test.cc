@@ -36,34 +36,6 @@ TEST_P(ClientStores, StageCommitLoad) {
   EXPECT_EQ(store.load(7), record(1));
 }
 
-TEST_P(ClientStores, DiscardForgetsWhatWasStaged) {
-  auto& store = open(0);
-  store.stage(7, record(1));
-  store.commit(1);
-  store.stage(7, record(2));
-  store.discard(7);
-  store.commit(2);
-  EXPECT_EQ(store.load(7), record(1));
-}
-
-TEST_P(ClientStores, AmendKeepsWhatIsStagedOrElseCommitted) {
-  auto& store = open(0);
-  store.amend(7, {{"slot", Flat{5.0f}}});  // nothing there yet
-  store.commit(1);
-  EXPECT_EQ(store.load(7), (ClientRecord{{"slot", Flat{5.0f}}}));
-  store.stage(7, record(1));
-  store.amend(7, {{"slot", Flat{6.0f}}});  // beside what is staged
-  store.commit(2);
-  EXPECT_EQ(store.load(7), (ClientRecord{{"c", Flat{1.0f, 1.0f}}, {"slot", Flat{6.0f}}}));
-  store.amend(7, {{"slot", Flat{7.0f}}});  // over what is committed
-  store.discard(7);
-  store.commit(3);
-  EXPECT_EQ(store.load(7)->at("slot"), Flat{6.0f});
-  store.amend(7, {{"slot", Flat{8.0f}}});
-  store.commit(4);
-  EXPECT_EQ(open(4).load(7), (ClientRecord{{"c", Flat{1.0f, 1.0f}}, {"slot", Flat{8.0f}}}));
-}
-
 // A kill after the records of round 3 were written, but before its checkpoint: round 2's must come back.
 TEST_P(ClientStores, ReopensAtTheCheckpointsRound) {
   {

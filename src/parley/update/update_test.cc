@@ -10,22 +10,23 @@
 #include "parley/base/random.h"
 #include "parley/base/temp_folder.h"
 #include "parley/update/state.h"
+#include "parley/update/sum.h"
 
 namespace parley {
 namespace {
 
-const Schema kSchema{.channels = {{"theta", 3, Weighting::by_weight, "theta"}, {"extra", 2, Weighting::plain}},
-                     .scalars = {{"tau"}, {"count", Weighting::plain}}};
+const SharedSchema kSchema =
+    share({.channels = {{.name = "theta", .count = 3}, {.name = "extra", .count = 2, .weighting = Weighting::plain}},
+           .scalars = {{"tau"}, {"count", Weighting::plain}}});
 
 Update random_update(Stream& stream) {
-  Update update;
-  update.shape(kSchema);
+  Update update(kSchema);
   update.weight = static_cast<double>(1 + stream.below(100));
   // Whole numbers: their sums are exact in any order, so cuts can be compared bit for bit.
-  for (auto& channel : update.channels) {
+  for (auto& channel : update.channels()) {
     for (auto& x : channel) x = static_cast<float>(stream.below(1000)) - 500.0f;
   }
-  for (auto& x : update.scalars) x = static_cast<double>(stream.below(50));
+  for (auto& x : update.scalars()) x = static_cast<double>(stream.below(50));
   update.training = {1.0, 2, 3};
   return update;
 }
@@ -35,10 +36,10 @@ void expect_equal(const Sum& a, const Sum& b) {
   EXPECT_EQ(a.weight(), b.weight());
   EXPECT_EQ(a.wire_bytes(), b.wire_bytes());
   EXPECT_EQ(a.training().steps, b.training().steps);
-  for (const auto& spec : kSchema.channels) {
-    EXPECT_TRUE(std::ranges::equal(a.channel(spec.name), b.channel(spec.name)));
+  for (const auto& spec : kSchema->channels) {
+    EXPECT_TRUE(std::ranges::equal(a.total(spec.name), b.total(spec.name)));
   }
-  for (const auto& spec : kSchema.scalars) EXPECT_EQ(a.scalar(spec.name), b.scalar(spec.name));
+  for (const auto& spec : kSchema->scalars) EXPECT_EQ(a.scalar(spec.name), b.scalar(spec.name));
 }
 
 RC_GTEST_PROP(Sum, AnyCutOfTheCohortMergedIsTheFlatSum, (std::uint64_t seed)) {
@@ -55,14 +56,15 @@ RC_GTEST_PROP(Sum, AnyCutOfTheCohortMergedIsTheFlatSum, (std::uint64_t seed)) {
 }
 
 TEST(Sum, KeepsForEachClientWhatIsNotSummed) {
-  const Schema schema{.channels = {{"theta", 1}, {"own", 2, Weighting::each}}};
+  const SharedSchema schema = share({.channels = {
+                                         {.name = "theta", .count = 1},
+                                         {.name = "own", .count = 2, .weighting = Weighting::each}}});
   Sum left(schema), right(schema);
   for (std::size_t client = 0; client < 3; ++client) {
-    Update update;
-    update.shape(schema);
+    Update update(schema);
     update.client = client;
     update.weight = static_cast<double>(client + 1);
-    update.channels = {{1.0f}, {static_cast<float>(client), -1.0f}};
+    update.channels() = {{1.0f}, {static_cast<float>(client), -1.0f}};
     (client < 1 ? left : right).add(update);
   }
   left.merge(right);
@@ -71,40 +73,37 @@ TEST(Sum, KeepsForEachClientWhatIsNotSummed) {
     const Single& single = left.singles()[client];
     EXPECT_EQ(single.client, client);
     EXPECT_EQ(single.weight, static_cast<double>(client + 1));
-    EXPECT_EQ(single.channels[1], (Flat{static_cast<float>(client), -1.0f}));
+    EXPECT_EQ(single["own"], (Flat{static_cast<float>(client), -1.0f}));
   }
-  EXPECT_EQ(left.channel("theta")[0], 6.0);
-  EXPECT_EQ(left.wire_bytes(), 3 * (3 * 4 + 8u));
+  EXPECT_EQ(left.total("theta")[0], 6.0);
+  EXPECT_EQ(left.wire_bytes(), 3 * Update(schema).wire_bytes());
   left.clear();
   EXPECT_TRUE(left.singles().empty());
 }
 
 RC_GTEST_PROP(Sum, OneClientInIsThatClientOutBitForBit, (std::uint64_t seed)) {
   Stream stream(seed, "one");
-  Update update;
-  update.shape(kSchema);
+  Update update(kSchema);
   update.weight = static_cast<double>(1 + stream.below(100000));
-  for (auto& x : update.channels[0]) x = static_cast<float>(stream.normal());
+  for (auto& x : update.channels()[0]) x = static_cast<float>(stream.normal());
   Sum sum(kSchema);
   sum.add(update);
   const auto mean = sum.take_mean("theta");
-  for (std::size_t i = 0; i < mean.size(); ++i) RC_ASSERT(static_cast<float>(mean[i]) == update.channels[0][i]);
+  for (std::size_t i = 0; i < mean.size(); ++i) RC_ASSERT(static_cast<float>(mean[i]) == update.channels()[0][i]);
 }
 
 TEST(Sum, WeightsWhatIsToBeWeighted) {
-  Update a, b;
-  a.shape(kSchema);
-  b.shape(kSchema);
+  Update a(kSchema), b(kSchema);
   a.weight = 1.0;
   b.weight = 3.0;
-  a.channels = {{1, 1, 1}, {1, 1}};
-  b.channels = {{5, 5, 5}, {5, 5}};
-  a.scalars = b.scalars = {2.0, 2.0};
+  a.channels() = {{1, 1, 1}, {1, 1}};
+  b.channels() = {{5, 5, 5}, {5, 5}};
+  a.scalars() = b.scalars() = {2.0, 2.0};
   Sum sum(kSchema);
   sum.add(a);
   sum.add(b);
-  EXPECT_DOUBLE_EQ(sum.channel("theta")[0], 16.0);
-  EXPECT_DOUBLE_EQ(sum.channel("extra")[0], 6.0);
+  EXPECT_DOUBLE_EQ(sum.total("theta")[0], 16.0);
+  EXPECT_DOUBLE_EQ(sum.total("extra")[0], 6.0);
   EXPECT_DOUBLE_EQ(sum.scalar("tau"), 8.0);
   EXPECT_DOUBLE_EQ(sum.scalar("count"), 4.0);
   EXPECT_DOUBLE_EQ(sum.take_mean("theta")[0], 4.0);
@@ -117,7 +116,7 @@ TEST(Sum, CheckNamesWhatIsWrong) {
     Update update = random_update(stream);
     spoil(update);
     try {
-      Sum::check(kSchema, update);
+      update.check(*kSchema);
     } catch (const RefusedUpdate& refused) {
       return std::string(refused.what());
     }
@@ -125,13 +124,13 @@ TEST(Sum, CheckNamesWhatIsWrong) {
   };
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   EXPECT_EQ(refusal([](Update&) {}), "accepted");
-  EXPECT_EQ(refusal([](Update& u) { u.channels[0][1] = nan; }), "channel 'theta' is not finite: number 1 is nan");
-  EXPECT_EQ(refusal([](Update& u) { u.channels[1][0] = -inf; }), "channel 'extra' is not finite: number 0 is -inf");
-  EXPECT_EQ(refusal([](Update& u) { u.channels[0].pop_back(); }),
+  EXPECT_EQ(refusal([](Update& u) { u.channels()[0][1] = nan; }), "channel 'theta' is not finite: number 1 is nan");
+  EXPECT_EQ(refusal([](Update& u) { u.channels()[1][0] = -inf; }), "channel 'extra' is not finite: number 0 is -inf");
+  EXPECT_EQ(refusal([](Update& u) { u.channels()[0].pop_back(); }),
             "channel 'theta' has 2 numbers; this round expects 3");
-  EXPECT_EQ(refusal([](Update& u) { u.channels.pop_back(); }),
+  EXPECT_EQ(refusal([](Update& u) { u.channels().pop_back(); }),
             "it has 1 channels and 2 scalars; this round expects 2 and 2");
-  EXPECT_EQ(refusal([](Update& u) { u.scalars[0] = nan; }), "scalar 'tau' is nan; expected a finite number");
+  EXPECT_EQ(refusal([](Update& u) { u.scalars()[0] = nan; }), "scalar 'tau' is nan; expected a finite number");
   for (const double weight : {0.0, -1.0, static_cast<double>(nan), static_cast<double>(inf)}) {
     EXPECT_NE(refusal([&](Update& u) { u.weight = weight; }), "accepted");
   }
@@ -140,13 +139,12 @@ TEST(Sum, CheckNamesWhatIsWrong) {
 TEST(Sum, CheckKeepsNumbersWithinTheirBound) {
   using Bound = ChannelSpec::Bound;
   const auto refusal = [](Bound bound, float x) {
-    const Schema schema{.channels = {{.name = "x", .size = 2, .bound = bound}}};
-    Update update;
-    update.shape(schema);
+    const SharedSchema schema = share({.channels = {{.name = "x", .count = 2, .bound = bound}}});
+    Update update(schema);
     update.weight = 1.0;
-    update.channels[0] = {1.0f, x};
+    update.channels()[0] = {1.0f, x};
     try {
-      Sum::check(schema, update);
+      update.check(*schema);
     } catch (const RefusedUpdate& refused) {
       return std::string(refused.what());
     }
@@ -162,12 +160,185 @@ TEST(Sum, CheckKeepsNumbersWithinTheirBound) {
   EXPECT_EQ(refusal(Bound::count, -1.0f), "channel 'x' must be a whole number, at least 0: number 1 is -1");
 }
 
+// Of weights that travel as themselves, of a difference, and of what was measured behind them.
+const std::shared_ptr<const Layout> kNormed = std::make_shared<const Layout>(std::vector<LayoutEntry>{
+    {.name = "w", .shape = {5}}, {.name = "mean", .shape = {2}, .role = Role::running_mean}});
+const SharedSchema kPacked = share({.channels = {{.name = "theta", .layout = kNormed, .relative_to = "theta"},
+                                                 {.name = "delta", .layout = kNormed}}});
+
+Broadcast packed_broadcast() {
+  State state;
+  state.add("theta", kNormed, true, {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f});
+  return Broadcast(state, 3);
+}
+
+Update received(const Update& sent) {
+  return Update::decode(sent.encode(), kPacked, packed_broadcast());
+}
+
+Update answer() {
+  Update update(kPacked);
+  update.round = 3;
+  update.client = 9;
+  update.weight = 2.5;
+  update.training = {1.5, 7, 2};
+  return update;
+}
+
+TEST(Packing, WhatIsOmittedIsTheBroadcasts) {
+  Update sent = answer();
+  sent["theta"] = {10.0f, 2.0f, 3.0f, 40.0f, 50.0f, 6.0f, 70.0f};
+  sent["delta"] = {1.0f, 0.0f, 0.0f, 4.0f, 5.0f, 0.0f, 7.0f};
+  for (const char* name : {"theta", "delta"}) sent.pack(name, pack_omitted({{1, 2}, {5, 1}}));
+  const Update back = received(sent);
+  EXPECT_EQ(back.channels(), sent.channels());
+  EXPECT_EQ(back.client, 9u);
+  EXPECT_EQ(back.weight, 2.5);
+  EXPECT_EQ(back.training.examples, 7u);
+}
+
+TEST(Packing, AConstantIsOneNumber) {
+  Update sent = answer();
+  sent["delta"] = Flat(7, 0.1f);
+  sent.pack("delta", pack_constant(0.1f));
+  EXPECT_EQ(received(sent).channels(), sent.channels());
+  EXPECT_EQ(sent.wire_bytes(), answer().wire_bytes() - 6 * sizeof(float));
+}
+
+TEST(Packing, LevelsAreTheVeryFloatsTheyStandFor) {
+  for (const std::size_t bits : {2u, 3u, 7u, 8u, 13u, 16u}) {
+    const auto most = static_cast<std::int16_t>((1 << (bits - 1)) - 1);
+    const std::vector<std::int16_t> codes{most, 0, static_cast<std::int16_t>(-most), 1, -1};
+    const float step = 0.1f;
+    Update sent = answer();
+    const Broadcast broadcast = packed_broadcast();
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      sent["delta"][i] = step * static_cast<float>(codes[i]);
+      sent["theta"][i] = broadcast.at("theta")[i] + step * static_cast<float>(codes[i]);
+    }
+    for (const char* name : {"theta", "delta"}) {
+      sent[name][5] = 0.25f;
+      sent[name][6] = 1e9f;
+      sent.pack(name, pack_levels(bits, step, codes, std::span<const float>(sent[name]).last(2)));
+    }
+    EXPECT_EQ(received(sent).channels(), sent.channels()) << bits;
+  }
+}
+
+RC_GTEST_PROP(Packing, SparseIsExactAndNeverMuchLongerThanPlain, (std::uint64_t seed)) {
+  Stream stream(seed, "sparse");
+  Flat values(1 + stream.below(200));
+  const float rest = stream.below(2) == 0 ? 0.0f : 0.3f;
+  const double share = stream.uniform();
+  for (float& x : values) x = stream.uniform() < share ? static_cast<float>(stream.normal()) : rest;
+  const std::size_t cut = stream.below(values.size() + 1);
+  const std::vector<SparseSegment> segments{{cut, rest}, {values.size() - cut, rest}};
+  const Packed packed = pack_sparse(values, segments);
+  RC_ASSERT(packed.bytes.size() <= values.size() * sizeof(float) + 4 + 2 * (8 + 1 + 4 + 4));
+  Flat back(values.size());
+  const ChannelSpec spec{.name = "x", .count = values.size()};
+  unpack(spec, packed.how, packed.bytes, packed_broadcast(), back);
+  RC_ASSERT(back == values);
+}
+
+TEST(Packing, BytesThatNobodyPacksAreRefused) {
+  Update sent = answer();
+  sent["delta"][2] = 1.0f;
+  const std::vector<SparseSegment> segments{{7, 0.0f}};
+  sent.pack("delta", pack_sparse(sent["delta"], segments));
+  const Bytes good = sent.encode();
+  EXPECT_NO_THROW(Update::decode(good, kPacked, packed_broadcast()));
+  for (std::size_t cut = 0; cut < good.size(); ++cut) {
+    EXPECT_THROW(Update::decode(std::span(good).first(cut), kPacked, packed_broadcast()), RefusedUpdate) << cut;
+  }
+  Bytes longer = good;
+  longer.push_back(std::byte{0});
+  EXPECT_THROW(Update::decode(longer, kPacked, packed_broadcast()), RefusedUpdate);
+  // Any one byte changed: refused, or another update; never a crash or a read outside of it.
+  Stream stream(7, "flips");
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    Bytes bad = good;
+    bad[at] ^= static_cast<std::byte>(1 + stream.below(255));
+    try {
+      EXPECT_EQ(Update::decode(bad, kPacked, packed_broadcast()).channels().size(), 2u);
+    } catch (const RefusedUpdate&) {
+    }
+  }
+}
+
+TEST(Update, AnAnswerToAnotherRoundIsToldFromAFreshOne) {
+  Update late = answer();
+  late.round = 2;
+  try {
+    received(late);
+    FAIL() << "accepted";
+  } catch (const RefusedUpdate& refused) {
+    EXPECT_STREQ(refused.what(), "it answers round 2, and round 3 is open");
+  }
+}
+
+TEST(Update, AMisspeltNameSaysWhichThereAre) {
+  Update update(kSchema);
+  try {
+    update["thetta"];
+    FAIL() << "found";
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(), "unknown channel of an update 'thetta'; did you mean 'theta'? known: theta, extra");
+  }
+  EXPECT_THROW(update.scalar("taus"), std::logic_error);
+}
+
+TEST(Schema, RefusesWhatCouldNotBeSummed) {
+  EXPECT_THROW(share({.channels = {{.name = "a", .count = 1}, {.name = "a", .count = 2}}}), std::logic_error);
+  EXPECT_THROW(share({.channels = {{.name = "a", .count = 1, .times = "b"}}}), std::logic_error);
+  EXPECT_THROW(share({.channels = {}, .scalars = {{"s", Weighting::each}}}), std::logic_error);
+}
+
+TEST(Sum, AChannelIsTakenOnce) {
+  Stream stream(1, "taken");
+  Sum sum(kSchema);
+  sum.add(random_update(stream));
+  static_cast<void>(sum.take_mean("theta"));
+  EXPECT_THROW(sum.take_mean("theta"), std::logic_error);
+  EXPECT_THROW(sum.total("theta"), std::logic_error);
+  EXPECT_NO_THROW(sum.take_total("extra"));
+}
+
+// A contribution that a client forms itself, sent as bytes, is what the server would have added.
+RC_GTEST_PROP(Sum, OfContributionsInBytesIsTheFlatSum, (std::uint64_t seed)) {
+  Stream stream(seed, "contributions");
+  Sum flat(kSchema), merged(kSchema);
+  for (int i = 0; i < 5; ++i) {
+    const Update update = random_update(stream);
+    flat.add(update);
+    Sum own(kSchema);
+    own.add(update);
+    Sum received = Sum::decode(own.encode(), kSchema);
+    merged.merge(received);
+  }
+  expect_equal(merged, flat);
+}
+
+TEST(Sum, BytesThatAreNoneAreRefused) {
+  const SharedSchema schema = share({.channels = {{.name = "own", .count = 2, .weighting = Weighting::each}}});
+  Sum sum(schema);
+  Update update(schema);
+  update.weight = 1.0;
+  sum.add(update);
+  const Bytes good = sum.encode();
+  EXPECT_EQ(Sum::decode(good, schema).singles().size(), 1u);
+  for (std::size_t cut = 0; cut < good.size(); ++cut) {
+    EXPECT_THROW(Sum::decode(std::span(good).first(cut), schema), InputError) << cut;
+  }
+}
+
 TEST(Update, CountsItsBytes) {
-  Update update;
-  update.shape(kSchema);
-  EXPECT_EQ(update.wire_bytes(), 5 * 4 + 3 * 8u);
-  update.encoded_bytes[0] = 5;
-  EXPECT_EQ(update.wire_bytes(), 5 + 2 * 4 + 3 * 8u);
+  Update update(kSchema);
+  EXPECT_EQ(update.wire_bytes(), update.encode().size());
+  const std::size_t plain = update.wire_bytes();
+  update.pack("theta", pack_constant(0.0f));
+  EXPECT_EQ(update.wire_bytes(), update.encode().size());
+  EXPECT_EQ(update.wire_bytes(), plain - 2 * sizeof(float));
 }
 
 std::shared_ptr<const Layout> layout(std::size_t n) {
@@ -179,17 +350,16 @@ TEST(State, RoundTripsThroughAFileBitForBit) {
   State state;
   state.add("theta", layout(3), true, {1.0f, 0.1f, -3.0f});
   state.add("server_v", layout(2), false, {1e-6f, 7.0f});
-  state.scalars["round_trip"] = 0.1;
+  state.add_scalar("round_trip", true, 0.1);
   state.write(real_files(), folder / "s");
   State other;
   other.add("theta", layout(3), true, {0, 0, 0});
   other.add("server_v", layout(2), false, {0, 0});
-  other.scalars["round_trip"] = 0.0;
+  other.add_scalar("round_trip", true, 0.0);
   other.restore(read_safetensors(folder / "s"), "s");
   EXPECT_TRUE(std::ranges::equal(other.at("theta"), state.at("theta")));
   EXPECT_TRUE(std::ranges::equal(other.at("server_v"), state.at("server_v")));
-  EXPECT_EQ(other.scalars["round_trip"], 0.1);
-  EXPECT_EQ(state.broadcast_bytes(), 12u);  // server_v stays at home
+  EXPECT_EQ(other.scalar("round_trip"), 0.1);
 }
 
 TEST(Broadcast, MayShowOtherValuesOfOneChannel) {
@@ -201,6 +371,40 @@ TEST(Broadcast, MayShowOtherValuesOfOneChannel) {
   EXPECT_EQ(seen.at("theta").data(), own.data());
   EXPECT_EQ(seen.at("slot1")[1], 4.0f);
   EXPECT_EQ(state.at("theta")[0], 1.0f);
+}
+
+// What a client must not see does not leave the server, and a snapshot does not follow the state.
+TEST(Broadcast, IsANumberedSnapshotOfWhatIsSent) {
+  State state;
+  state.add("theta", layout(2), true, {1.0f, 2.0f});
+  state.add("secret", layout(2), false, {3.0f, 4.0f});
+  state.add_scalar("steps", true, 7.0);
+  state.add_scalar("boost", false, 8.0);
+  const Broadcast sent(state, 5);
+  state.at("theta")[0] = 9.0f;
+  EXPECT_EQ(sent.number(), 5u);
+  EXPECT_EQ(sent.at("theta")[0], 1.0f);
+  EXPECT_EQ(sent.scalar("steps"), 7.0);
+  EXPECT_THROW(sent.at("secret"), std::logic_error);
+  EXPECT_THROW(sent.scalar("boost"), std::logic_error);
+}
+
+TEST(Broadcast, SurvivesTheWire) {
+  State state;
+  state.add("theta", layout(3), true, {1.0f, -0.0f, 1e-42f});
+  state.add("precision", layout(1), true, {2.0f});
+  state.add_scalar("steps", true, 0.1);
+  const Broadcast sent(state, 12);
+  const Bytes bytes = sent.encode();
+  EXPECT_EQ(bytes.size(), sent.wire_bytes());
+  const Broadcast received = Broadcast::decode(bytes);
+  EXPECT_EQ(received.number(), 12u);
+  EXPECT_TRUE(std::ranges::equal(received.at("theta"), sent.at("theta")));
+  EXPECT_EQ(received.at("precision")[0], 2.0f);
+  EXPECT_EQ(received.scalar("steps"), 0.1);
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+    EXPECT_THROW(Broadcast::decode(std::span(bytes).first(cut)), InputError) << cut;
+  }
 }
 
 TEST(State, ARefusedFileChangesNothing) {

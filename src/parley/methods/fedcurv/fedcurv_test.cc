@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {
@@ -36,7 +36,7 @@ TEST(FedCurv, PullsTowardsTheOtherClientsOptimum) {
   EXPECT_NEAR(bed.theta()[0], mean, 1e-6);
   for (int n = 0; n < 2; ++n) {
     const double expected = mean - lr * (h[n] * (mean - m[n]) + 2 * mu * fisher[1 - n] * (mean - end[1 - n]));
-    EXPECT_NEAR(bed.train(2, n).channels[0][0], expected, 1e-5);
+    EXPECT_NEAR(bed.train(2, n).channels()[0][0], expected, 1e-5);
   }
 }
 

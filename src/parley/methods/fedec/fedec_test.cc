@@ -11,7 +11,7 @@
 #include "parley/base/errors.h"
 #include "parley/methods/fedec/inference.h"
 #include "parley/methods/fedec/weights.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {
@@ -245,7 +245,7 @@ TEST(Fedec, EveryClientsReportIsKeptAndCounted) {
   for (const auto& channel : schema.channels) EXPECT_EQ(channel.weighting, Weighting::each) << channel.name;
   const Update update = bed.train(1, 0);
   const std::size_t norm_channels = 4;
-  EXPECT_EQ(update.wire_bytes(), (bed.theta().size() + 2 * norm_channels + 1) * sizeof(float) + sizeof(double));
+  EXPECT_EQ(update.wire_bytes(), framed(4, 0, (bed.theta().size() + 2 * norm_channels + 1) * sizeof(float)));
 }
 
 TEST(Fedec, WhatIsInferredIsInTheState) {
@@ -285,8 +285,8 @@ TEST(Fedec, NegativeVariancesAreRefused) {
   TestBed bed("fedec", kThree, fedec("match", "mean"));
   const Schema schema = bed.method().schema();
   Update update = bed.train(1, 0);
-  update.channels[schema.channel("running_var")][0] = -1.0f;
-  EXPECT_THROW(Sum::check(schema, update), RefusedUpdate);
+  update.channels()[schema.channel("running_var")][0] = -1.0f;
+  EXPECT_THROW(update.check(schema), RefusedUpdate);
 }
 
 TEST(Fedec, RefusesWhatItCannotInferFrom) {

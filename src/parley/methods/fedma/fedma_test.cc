@@ -6,7 +6,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/methods/fedma/matched_average.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 #include "parley/model/mlp.h"
 
 namespace parley {
@@ -208,9 +208,9 @@ TEST(Pfnm, OwnStartsDifferAndAreThoseOfTheFirstRoundOnly) {
   Wave bed("pfnm", with(local(0.01, 1), "method.own_start", true));
   const Update a = bed.train(1, 0), b = bed.train(1, 1), later = bed.train(2, 0);
   double between = 0.0, from_theta = 0.0;
-  for (std::size_t i = 0; i < a.channels[0].size(); ++i) {
-    between += std::abs(a.channels[0][i] - b.channels[0][i]);
-    from_theta += std::abs(later.channels[0][i] - bed.theta()[i]);
+  for (std::size_t i = 0; i < a.channels()[0].size(); ++i) {
+    between += std::abs(a.channels()[0][i] - b.channels()[0][i]);
+    from_theta += std::abs(later.channels()[0][i] - bed.theta()[i]);
   }
   EXPECT_GT(between, 1.0);
   EXPECT_LT(from_theta, 1.0);
@@ -224,7 +224,7 @@ TEST(FedMa, FreezesOneLayerMoreInEachRoundOfAPass) {
     const Update update = bed.train(round, 0);
     for (std::size_t layer = 0; layer < 3; ++layer) {
       const auto& weight = chain->layers()[layer].weight;
-      const bool same = std::ranges::equal(weight.of(std::span<const float>(update.channels[0])),
+      const bool same = std::ranges::equal(weight.of(std::span<const float>(update.channels()[0])),
                                            weight.of(std::span<const float>(before)));
       EXPECT_EQ(same, layer < (round - 1) % 3) << "round " << round << ", layer " << layer;
     }
@@ -235,18 +235,18 @@ TEST(FedMa, FreezesOneLayerMoreInEachRoundOfAPass) {
 TEST(FedMa, AClientGoesOnWithItsOwnUpperLayersAndALateOneWithTheAverage) {
   Wave bed("fedma", with(local(0.05, 20), "client.lr_decay", 1e-9));
   const Update before = bed.train(1, 0);
-  Sum sum(bed.method().schema());
+  Sum sum(bed.schema());
   sum.add(before);
   sum.add(bed.train(1, 1));
   bed.serve(1, sum);
   // The steps of round 2 are next to nothing: a client stays where it starts.
-  const auto start = [&](std::size_t client) { return bed.train(2, client).channels[0]; };
+  const auto start = [&](std::size_t client) { return bed.train(2, client).channels()[0]; };
   const auto output = UnitChain::of(bed.layout())->layers()[2].weight;
   const auto near = [&](const Flat& theta, std::span<const float> other) {
     return std::ranges::equal(output.of(std::span<const float>(theta)), output.of(other),
                               [](float a, float b) { return std::abs(a - b) < 1e-6f; });
   };
-  EXPECT_TRUE(near(start(0), before.channels[0]));
+  EXPECT_TRUE(near(start(0), before.channels()[0]));
   EXPECT_FALSE(near(start(0), bed.theta()));
   EXPECT_TRUE(near(start(2), bed.theta()));
 }
@@ -255,7 +255,7 @@ TEST(FedMa, LearnsTheWave) {
   Wave bed("fedma", local(0.1, 20));
   double first = 0.0, last = 0.0;
   for (std::size_t round = 1; round <= 60; ++round) {
-    Sum sum(bed.method().schema());
+    Sum sum(bed.schema());
     for (std::size_t client = 0; client < 3; ++client) sum.add(bed.train(round, client));
     const double loss = sum.training().loss_sum / static_cast<double>(sum.training().examples);
     (round == 1 ? first : last) = loss;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {

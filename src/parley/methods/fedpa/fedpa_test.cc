@@ -7,7 +7,7 @@
 
 #include "parley/base/random.h"
 #include "parley/methods/fedpa/posterior_samples.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {

@@ -10,7 +10,7 @@
 #include "parley/methods/fitness.h"
 #include "parley/methods/fne/breeding.h"
 #include "parley/methods/population.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 #include "parley/model/mlp.h"
 
 namespace parley {
@@ -118,7 +118,7 @@ TEST(Fne, RateZeroOnlyRecombines) {
 }
 
 std::vector<double> fitness_of(TestBed& bed) {
-  Sum sum(bed.method().schema());
+  Sum sum(bed.schema());
   for (std::size_t client = 0; client < bed.clients(); ++client) sum.add(bed.train(1, client));
   const auto mean = sum.take_mean("fitness");
   return {mean.begin(), mean.end()};
@@ -158,7 +158,7 @@ TEST(Fne, ANodesMessageIsItsWeightAndTheFitness) {
   TestBed bed("fne", kXor, {}, small_mlp);
   EXPECT_EQ(bed.method().schema().channels.size(), 1u);
   EXPECT_TRUE(bed.method().schema().scalars.empty());
-  EXPECT_EQ(bed.train(1, 0).wire_bytes(), 50 * sizeof(float) + sizeof(double));
+  EXPECT_EQ(bed.train(1, 0).wire_bytes(), framed(1, 0, 50 * sizeof(float)));
 }
 
 // One example has no neighbours to average with: its fitness is one of the four lines' own.
@@ -168,7 +168,7 @@ TEST(Fne, ASingleSampleIsOneExampleOfTheNode) {
   const Update update = bed.train(1, 0);
   EXPECT_EQ(update.training.examples, 50u);
   const float theta = bed.theta()[0];
-  EXPECT_FLOAT_EQ(update.channels[0][0], -0.5f * (std::abs(theta) + 1) * (std::abs(theta) + 1));
+  EXPECT_FLOAT_EQ(update.channels()[0][0], -0.5f * (std::abs(theta) + 1) * (std::abs(theta) + 1));
 }
 
 TEST(Fne, TheWindowMovesAndASingleNodeIsDrawn) {
@@ -176,7 +176,7 @@ TEST(Fne, TheWindowMovesAndASingleNodeIsDrawn) {
   const TestBed window("fne", kFour,
                        {{"method.evaluation", std::string("moving_window")}, {"method.move_every", std::int64_t{2}}});
   const auto in_round = [&](std::size_t round) {
-    return window.method().cohort({.seed = 1, .round = round, .holders = holders, .wanted = 2});
+    return window.method().cohort_rule()->cohort({.seed = 1, .round = round, .holders = holders, .wanted = 2});
   };
   EXPECT_EQ(in_round(1), (std::vector<std::size_t>{0, 2}));
   EXPECT_EQ(in_round(2), in_round(1));
@@ -186,7 +186,7 @@ TEST(Fne, TheWindowMovesAndASingleNodeIsDrawn) {
   const TestBed single("fne", kFour, {{"method.evaluation", std::string("single_sample")}});
   std::set<std::size_t> asked;
   for (std::size_t round = 1; round <= 50; ++round) {
-    const auto cohort = single.method().cohort({.seed = 1, .round = round, .holders = holders, .wanted = 3});
+    const auto cohort = single.method().cohort_rule()->cohort({.seed = 1, .round = round, .holders = holders, .wanted = 3});
     ASSERT_EQ(cohort.size(), 1u);
     asked.insert(cohort[0]);
   }
@@ -197,10 +197,10 @@ TEST(Fne, TheWindowMovesAndASingleNodeIsDrawn) {
 TEST(Fne, MutationsGrowWhileStuckAndAreResetOnceOut) {
   TestBed bed("fne", kFour, {{"method.chance", 0.0}, {"method.escape_limit", 3.0}});
   bed.rounds(60);
-  EXPECT_DOUBLE_EQ(bed.state().scalars["fne_boost"], 3.0);
+  EXPECT_DOUBLE_EQ(bed.state().scalar("fne_boost"), 3.0);
   std::ranges::fill(bed.state().at("validation"), -100.0f);
   bed.round(61);
-  EXPECT_DOUBLE_EQ(bed.state().scalars["fne_boost"], 1.0);
+  EXPECT_DOUBLE_EQ(bed.state().scalar("fne_boost"), 1.0);
 }
 
 TEST(Fne, WithPatienceTheBestIsKeptAndEvolutionStops) {
@@ -219,12 +219,12 @@ TEST(Fne, OneRunawayCandidateDoesNotCostANodeItsAnswer) {
   TestBed bed("fne", kFour);
   bed.state().at("population")[3] = std::numeric_limits<float>::infinity();
   const Update update = bed.train(1, 0);
-  EXPECT_NO_THROW(Sum::check(bed.method().schema(), update));
-  EXPECT_EQ(std::ranges::min_element(update.channels[0]) - update.channels[0].begin(), 1);
+  EXPECT_NO_THROW(update.check(*bed.schema()));
+  EXPECT_EQ(std::ranges::min_element(update.channels()[0]) - update.channels()[0].begin(), 1);
   EXPECT_TRUE(std::isfinite(update.training.loss_sum));
 }
 
-std::string refusal(const Settings& settings, const TestBed::NewModel& new_model = small_mlp) {
+std::string refusal(const Settings& settings, const NewModel& new_model = small_mlp) {
   try {
     TestBed("fne", kXor, settings, new_model);
   } catch (const InputError& error) {

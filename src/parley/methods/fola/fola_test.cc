@@ -6,7 +6,7 @@
 #include "parley/base/errors.h"
 #include "parley/base/random.h"
 #include "parley/methods/fola/compress.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {
@@ -18,14 +18,12 @@ const TestBed::Quadratics kTwo{.h = {{2, .5f}, {.1f, 5}}, .m = {{1, 1}, {-1, 3}}
 // Folds hand-made posteriors: precision and mean of each client, weights a.
 void fold(TestBed& bed, const std::vector<Flat>& precision, const std::vector<Flat>& mean,
           const std::vector<double>& a) {
-  const Schema schema = bed.method().schema();
-  Sum sum(schema);
+  Sum sum(bed.schema());
   for (std::size_t n = 0; n < a.size(); ++n) {
-    Update update;
-    update.shape(schema);
+    Update update(bed.schema());
     update.weight = a[n];
-    update.channels = {precision[n], mean[n]};
-    Sum::check(schema, update);
+    update.channels() = {precision[n], mean[n]};  // in the order of the schema, which is another for a mixture
+    update.check(*bed.schema());
     sum.add(update);
   }
   bed.serve(1, sum);
@@ -48,7 +46,7 @@ TEST(Fola, ExactPrecisionsGiveTheExactOptimum) {
 }
 
 TEST(Fola, EqualPrecisionsAreFedAvgBitForBit) {
-  const Schema plain{.channels = {{"theta", 2, Weighting::by_weight, "theta"}}};
+  const SharedSchema plain = share({.channels = {{.name = "theta", .count = 2}}});
   Stream stream(1, "equal");
   for (int trial = 0; trial < 50; ++trial) {
     TestBed bed("fola", kTwo);
@@ -58,10 +56,9 @@ TEST(Fola, EqualPrecisionsAreFedAvgBitForBit) {
     Sum average(plain);
     for (std::size_t n = 0; n < 3; ++n) {
       for (auto& x : mean[n]) x = static_cast<float>(stream.normal());
-      Update update;
-      update.shape(plain);
+      Update update(plain);
       update.weight = a[n] = static_cast<double>(1 + stream.below(1000));
-      update.channels[0] = mean[n];
+      update.channels()[0] = mean[n];
       average.add(update);
     }
     fold(bed, {Flat(2, p), Flat(2, p), Flat(2, p)}, mean, a);
@@ -86,7 +83,7 @@ TEST(Fola, UnitPrecisionAndLambdaIsFedProx) {
   std::ranges::fill(fola.state().at("precision"), 1.0f);
   for (std::size_t client = 0; client < 2; ++client) {
     const Update a = fola.train(1, client), b = prox.train(1, client);
-    for (int j = 0; j < 2; ++j) EXPECT_FLOAT_EQ(a.channels[1][j], b.channels[0][j]);
+    for (int j = 0; j < 2; ++j) EXPECT_FLOAT_EQ(a.channels()[1][j], b.channels()[0][j]);
   }
 }
 
@@ -152,14 +149,14 @@ TEST(Fola, DrawsFromItsPosterior) {
   TestBed bed("fola", kTwo);
   std::ranges::copy(std::vector<float>{1.0f, -2.0f}, bed.theta().begin());
   std::ranges::copy(std::vector<float>{0.3f, 0.0f}, bed.state().at("precision").begin());
-  const PosteriorDraw how{.examples = 50, .scale = 2.0, .prior_precision = 5.0};
+  const Posterior::Draw how{.examples = 50, .scale = 2.0, .prior_precision = 5.0};
   const double variance[2] = {2.0 / (50 * 0.3 + 5.0), 2.0 / 5.0};
   constexpr std::size_t kDraws = 20000;
   double sum[2] = {}, squares[2] = {};
   for (std::size_t s = 0; s < kDraws; ++s) {
     Stream stream(1, "posterior", 1, s);
     Flat theta(2);
-    bed.method().draw(bed.state(), how, stream, theta);
+    bed.method().posterior()->draw(bed.state(), how, stream, theta);
     for (std::size_t j = 0; j < 2; ++j) {
       const double distance = static_cast<double>(theta[j]) - static_cast<double>(bed.theta()[j]);
       sum[j] += distance;
@@ -177,7 +174,7 @@ TEST(Fola, DrawsWhatIsTrainedAndKeepsTheRest) {
   bed.round(1);
   Stream stream(1, "posterior");
   Flat drawn(bed.theta().size());
-  bed.method().draw(bed.state(), {.examples = 10, .scale = 1, .prior_precision = 1}, stream, drawn);
+  bed.method().posterior()->draw(bed.state(), {.examples = 10, .scale = 1, .prior_precision = 1}, stream, drawn);
   const std::size_t trainable = bed.layout().trainable();
   ASSERT_LT(trainable, drawn.size());
   for (std::size_t i = 0; i < trainable; ++i) EXPECT_NE(drawn[i], bed.theta()[i]);
@@ -185,9 +182,9 @@ TEST(Fola, DrawsWhatIsTrainedAndKeepsTheRest) {
 }
 
 TEST(Fola, AMixtureHasNoPosteriorToDrawFrom) {
-  EXPECT_TRUE(TestBed("fola", kTwo).method().has_posterior());
-  EXPECT_FALSE(TestBed("fola", kTwo, {{"method.aggregation", std::string("mixture")}}).method().has_posterior());
-  EXPECT_FALSE(TestBed("fedavg", kTwo).method().has_posterior());
+  EXPECT_NE(TestBed("fola", kTwo).method().posterior(), nullptr);
+  EXPECT_EQ(TestBed("fola", kTwo, {{"method.aggregation", std::string("mixture")}}).method().posterior(), nullptr);
+  EXPECT_EQ(TestBed("fedavg", kTwo).method().posterior(), nullptr);
 }
 
 // γ is added to the collapsed mixture as to the product: 1/(¼·1.5 + ¾·11 − 2.5²) + γ.
@@ -232,14 +229,17 @@ TEST(Fola, PerSampleSquaresTheGradientOfEachExample) {
 TEST(Compress, ShareOneIsTheIdentity) {
   const Layout layout({{"w", {2, 3}}});
   Flat precision{5, 1, 4, 2, 3, 0}, before = precision;
-  EXPECT_EQ(compress_precision(layout, 1.0, precision), 24u);
+  EXPECT_TRUE(compress_precision(layout, 1.0, precision).empty());
   EXPECT_EQ(precision, before);
 }
 
 TEST(Compress, KeepsTheLargestOfEachLayerAndTheMeanOfTheRest) {
   const Layout layout({{"w", {2, 3}}, {"b", {2}, Role::bias}});
   Flat precision{5, 1, 4, 2, 3, 0, 7, 9};
-  EXPECT_EQ(compress_precision(layout, 0.34, precision), 3 * 8 + 4 + 1 * 8 + 4u);
+  const auto segments = compress_precision(layout, 0.34, precision);
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[0].size, 6u);
+  EXPECT_EQ(segments[0].rest, 1.0f);
   EXPECT_EQ(precision, (Flat{5, 1, 4, 1, 3, 1, 7, 9}));  // mean of 1, 2, 0 is 1
 }
 

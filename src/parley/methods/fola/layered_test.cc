@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {
@@ -213,7 +213,7 @@ TEST_P(Structured, DrawsFromThePosteriorOfAllExamples) {
   for (int s = 0; s < kDraws; ++s) {
     Stream stream(1, "posterior", 1, static_cast<std::uint64_t>(s));
     Flat theta(3);
-    bed.method().draw(bed.state(), {.examples = 40, .scale = 2.0, .prior_precision = 5.0}, stream, theta);
+    bed.method().posterior()->draw(bed.state(), {.examples = 40, .scale = 2.0, .prior_precision = 5.0}, stream, theta);
     for (std::size_t i = 0; i < 3; ++i) {
       for (std::size_t j = 0; j < 3; ++j) measured[i][j] += double{theta[i]} * double{theta[j]} / kDraws;  // about 0
     }
@@ -231,11 +231,11 @@ INSTANTIATE_TEST_SUITE_P(Curvature, Structured, testing::Values("input", "kfac")
 
 TEST(Kfac, KeepsTheFactorsOfEachClient) {
   TestBed bed("fola", clients(2), with(local(0.1, 2), "method.curvature", std::string("kfac")));
-  Sum sum(bed.method().schema());
+  Sum sum(bed.schema());
   for (std::size_t client = 0; client < 3; ++client) sum.add(bed.train(1, client));
   ASSERT_EQ(sum.singles().size(), 3u);
   EXPECT_EQ(sum.singles()[2].client, 2u);
-  const Flat& outputs = sum.singles()[1].channels[2];  // [[b₀₀], [b₁₀, b₁₁]] with mean diagonal 1 + output_ridge
+  const Flat& outputs = sum.singles()[1]["outputs"];  // [[b₀₀], [b₁₀, b₁₁]] with mean diagonal 1 + output_ridge
   EXPECT_NEAR((outputs[0] + outputs[2]) / 2.0f, 6.0f, 1e-3);
 }
 

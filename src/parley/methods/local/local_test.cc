@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "parley/base/errors.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {
@@ -25,11 +25,11 @@ TEST(Local, EverybodyEndsAtHisOwnOptimum) {
 TEST(Local, AClientThatComesLateStartsWhereTheOthersDid) {
   TestBed late("local", kUnequal, local(0.1, 1)), early("local", kUnequal, local(0.1, 1));
   for (std::size_t round = 1; round <= 5; ++round) {
-    Sum sum(late.method().schema());
+    Sum sum(late.schema());
     sum.add(late.train(round, 0));
     late.serve(round, sum);
   }
-  EXPECT_EQ(late.train(6, 1).channels[0], early.train(1, 1).channels[0]);
+  EXPECT_EQ(late.train(6, 1).channels()[0], early.train(1, 1).channels()[0]);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "parley/base/errors.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {

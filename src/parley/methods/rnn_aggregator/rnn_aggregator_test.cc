@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "parley/methods/rnn_aggregator/coordinate_lstm.h"
-#include "parley/methods/test_bed.h"
+#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {

@@ -18,29 +18,28 @@ const Layout kLayout({{.name = "fc1.weight", .shape = {2, 4}},
 TEST(Prune, KeepsWhatStandsOutOfItsNoiseAndTheOutputLayer) {
   // |χ|/√|ξ| = 1 … 8 in fc1.weight, whatever the sign of ξ.
   Flat precision{1, -1, 4, 4, 1, 1, 1, 1, 1, 4, 1, 1, 1}, shift{1, 2, -6, 8, 5, 6, 7, 8, 3, 2, .1f, .1f, .1f};
-  const SparseBytes bytes = prune_by_snr(kLayout, 0.5, precision, {precision, shift});
+  const auto segments = prune_by_snr(kLayout, 0.5, precision, {precision, shift});
   EXPECT_EQ(shift, (Flat{0, 0, 0, 0, 5, 6, 7, 8, 3, 0, .1f, .1f, .1f}));
   EXPECT_EQ(precision, (Flat{0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 1, 1, 1}));
-  EXPECT_EQ(bytes.values, (4 + 1 + 3) * sizeof(float));
-  EXPECT_EQ(bytes.places, 2u);  // a byte of bits for eight weights, and one for two biases
+  ASSERT_EQ(segments.size(), 4u);
+  EXPECT_EQ(segments[0].size, 8u);
 }
 
 TEST(Prune, FewSurvivorsAreSentByIndex) {
   const Layout layout({{.name = "a.weight", .shape = {1000}}, {.name = "b.weight", .shape = {1}}});
   Flat precision(1001, 1.0f), shift(1001);
   for (std::size_t i = 0; i < shift.size(); ++i) shift[i] = static_cast<float>(i);
-  const SparseBytes bytes = prune_by_snr(layout, 0.99, precision, {precision, shift});
-  EXPECT_EQ(bytes.values, 11 * sizeof(float));
-  EXPECT_EQ(bytes.places, 10 * sizeof(std::uint32_t));
+  const auto segments = prune_by_snr(layout, 0.99, precision, {precision, shift});
+  // How many tensors; for each its size, how places are marked, what the rest is, how many are kept; then those.
+  const std::size_t few = 8 + 1 + 4 + 4 + 10 * (sizeof(std::uint32_t) + sizeof(float)), whole = 8 + 1 + sizeof(float);
+  EXPECT_EQ(pack_sparse(shift, segments).bytes.size(), 4 + few + whole);
 }
 
 TEST(Prune, OfNothingIsTheIdentity) {
   Flat precision(13, 1.0f), shift(13, 0.5f);
   const Flat before = shift;
-  const SparseBytes bytes = prune_by_snr(kLayout, 0.0, precision, {precision, shift});
+  EXPECT_TRUE(prune_by_snr(kLayout, 0.0, precision, {precision, shift}).empty());
   EXPECT_EQ(shift, before);
-  EXPECT_EQ(bytes.values, 13 * sizeof(float));
-  EXPECT_EQ(bytes.places, 0u);
 }
 
 // A mean that moved without its precision is a signal without noise; what did not move at all is none.

@@ -1,4 +1,4 @@
-#include "parley/engine/uncertainty.h"
+#include "parley/engine/evaluator.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/temp_folder.h"
+#include "parley/engine/federation.h"
 #include "parley/engine/run.h"
 #include "parley/engine/test_experiment.h"
 
@@ -69,9 +70,17 @@ struct Trained {
     for (std::size_t round = 1; round <= 2; ++round) federation.round(round);
   }
   // Variance of weight i under the posterior.
-  double variance(std::size_t i, const PosteriorDraw& how) const {
+  double variance(std::size_t i, const Posterior::Draw& how) const {
     const double precision = static_cast<double>(federation.state().at("precision")[i]);
     return how.scale / (how.examples * precision + how.prior_precision);
+  }
+
+  MeanPrediction predict(const Dataset& data) {
+    return federation.evaluator().predict({federation.state().at("theta")}, data);
+  }
+  std::vector<MeanPrediction> predict(const std::vector<const Dataset*>& sets, std::size_t round, std::size_t samples,
+                                      const Posterior::Draw& how) {
+    return federation.evaluator().predict(federation.state(), sets, round, samples, how);
   }
 
   Experiment experiment;
@@ -81,7 +90,7 @@ struct Trained {
 
 // Variance of output `out` of a dense layer for these inputs.
 double output_variance(const Trained& trained, std::size_t out, std::span<const float> inputs,
-                       const PosteriorDraw& how) {
+                       const Posterior::Draw& how) {
   const Layout& layout = *trained.experiment.layout;
   double variance = 0.0;
   for (const auto& entry : layout.entries()) {
@@ -108,10 +117,10 @@ double mean_sigmoid(double mean, double variance) {
 
 TEST(Uncertainty, OfLogisticRegressionAgreesWithQuadrature) {
   Trained trained(experiment({"data.classes=2", "data.features=3", "data.test_rows=8"}));
-  const PosteriorDraw how{.examples = 30, .scale = 2.0, .prior_precision = 0.2};
+  const Posterior::Draw how{.examples = 30, .scale = 2.0, .prior_precision = 0.2};
   constexpr std::size_t kSamples = 4000;
   const Dataset& test = *trained.experiment.federated.data.test;
-  const auto point = trained.federation.predict(test), mean = trained.federation.predict({&test}, 2, kSamples, how)[0];
+  const auto point = trained.predict(test), mean = trained.predict({&test}, 2, kSamples, how)[0];
   const auto& inputs = std::get<std::vector<float>>(test.values);
   double moved = 0.0;
   for (std::size_t i = 0; i < test.size(); ++i) {
@@ -145,14 +154,14 @@ Experiment regression(const std::vector<std::string>& assignments = {}) {
 
 TEST(Uncertainty, OfLinearRegressionHasTheMeanOfThePointAndTheVarianceOfTheInputs) {
   Trained trained(regression());
-  const PosteriorDraw how{.examples = 48, .scale = 1.0, .prior_precision = 4.0};
+  const Posterior::Draw how{.examples = 48, .scale = 1.0, .prior_precision = 4.0};
   const Dataset& test = *trained.experiment.federated.data.test;
-  const auto point = trained.federation.predict(test);
+  const auto point = trained.predict(test);
   const auto& inputs = std::get<std::vector<float>>(test.values);
   constexpr std::size_t kDraws = 3000;
   std::vector<double> sum(test.size()), squares(test.size());
   for (std::size_t round = 1; round <= kDraws; ++round) {
-    const auto drawn = trained.federation.predict({&test}, round, 1, how)[0];
+    const auto drawn = trained.predict({&test}, round, 1, how)[0];
     for (std::size_t i = 0; i < test.size(); ++i) {
       const double distance = static_cast<double>(drawn.outputs()[i]) - static_cast<double>(point.outputs()[i]);
       sum[i] += distance;
@@ -198,7 +207,7 @@ TEST(Uncertainty, IsMeasuredOnlyWhereAskedFor) {
   const auto keys = [](const std::vector<std::string>& assignments) {
     Trained trained(experiment(assignments));
     std::string names;
-    for (const auto& [key, value] : measure_uncertainty(trained.experiment, trained.federation, 2)) names += key + " ";
+    for (const auto& [key, value] : trained.federation.measure(2, false)) names += key + " ";
     return names;
   };
   EXPECT_EQ(keys({"evaluate.posterior_samples=0"}), "");
@@ -236,7 +245,7 @@ TEST(Uncertainty, OodIsANamedDataSetOfTheSameShape) {
 
 TEST(Uncertainty, OfRegressionIsALossAlone) {
   Trained trained(regression({"evaluate.posterior_samples=3"}));
-  const auto metrics = measure_uncertainty(trained.experiment, trained.federation, 2);
+  const auto metrics = trained.federation.measure(2, false);
   ASSERT_EQ(metrics.size(), 1u);
   EXPECT_GT(metrics.at("posterior_loss"), 0.0);
 }

@@ -1,15 +1,17 @@
-// A federation in a box for tests of methods: analytic models, no threads, no files.
+// A federation in a box for tests of methods: the two sides of a round on analytic models, no threads, no files.
 #pragma once
 
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "parley/engine/server_side.h"
 #include "parley/methods/aggregate.h"
 #include "parley/methods/method.h"
-#include "parley/methods/normed_model.h"
+#include "parley/engine/normed_model.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/model/quadratic.h"
+#include "parley/store/client_store.h"
 
 namespace parley {
 
@@ -36,7 +38,6 @@ class TestBed {
     build(method, settings, "quadratic");
   }
 
-  using NewModel = std::function<std::unique_ptr<Model>()>;
   // `new_model` in place of the linear one.
   TestBed(const std::string& method, const Regression& problem, const Settings& settings = {}, NewModel new_model = {})
       : uniform_(false), new_model_(std::move(new_model)) {
@@ -54,36 +55,39 @@ class TestBed {
   }
 
   const Method& method() const { return *method_; }
-  State& state() { return state_; }
+  const SharedSchema& schema() const { return server_->schema(); }
+  State& state() { return server_->state(); }
   // Whether the method asked for no further round in its last.
   bool finished() const { return finished_; }
   ClientStore& store() { return store_; }
-  std::span<float> theta() { return state_.at("theta"); }
+  std::span<float> theta() { return state().at("theta"); }
   std::size_t clients() const { return rows_.size(); }
   const Layout& layout() const { return *layout_; }
   const Dataset& data() const { return data_; }
   const std::vector<std::uint32_t>& rows(std::size_t client) const { return rows_[client]; }
 
+  // What the client sends; what it wants to remember is staged.
   Update train(std::size_t round, std::size_t client) {
-    Update update;
-    update.shape(method_->schema());
-    update.client = client;
-    update.weight = uniform_ ? 1.0 : static_cast<double>(rows_[client].size());
-    method_->client(task(round, client), update);
-    return update;
+    Answer answer;
+    side_->answer(invitation(round, client), {.train = view(client)}, store_.load(client), answer);
+    if (answer.record) store_.stage(client, std::move(*answer.record));
+    return std::move(answer.update);
   }
 
   // The shared model as the client would use it.
   Flat load_shared(std::size_t client) {
-    method_->load_shared(task(0, client));
-    return {model_->parameters().begin(), model_->parameters().end()};
+    ClientMemory memory(store_.load(client));
+    personal_of(*method_).load_shared(side_->task(invitation(0, client), view(client), memory, side_->shared()));
+    const auto weights = side_->shared().parameters();
+    return {weights.begin(), weights.end()};
   }
 
   void serve(std::size_t round, Sum& sum) {
-    ServerTask task{
-        .round = round, .clients = rows_.size(), .cohort = cohort_, .state = state_, .sum = sum, .step = *step_};
-    method_->server(task);
-    finished_ = task.finished;
+    const OpenRound open{.number = round,
+                         .cohort = std::vector<std::size_t>(cohort_),
+                         .broadcast = Broadcast(server_->state(), round)};
+    FoldedRound folded{std::move(sum), {}};
+    finished_ = server_->close(open, folded).finished;
     store_.commit(round);
   }
 
@@ -96,10 +100,10 @@ class TestBed {
   // A round in which these take part.
   void round(std::size_t number, const std::vector<std::size_t>& cohort) {
     cohort_ = cohort.size();
-    Sum sum(method_->schema());
+    Sum sum(schema());
     for (const std::size_t client : cohort) {
       const Update update = train(number, client);
-      Sum::check(method_->schema(), update);
+      update.check(*schema());
       sum.add(update);
     }
     serve(number, sum);
@@ -110,18 +114,10 @@ class TestBed {
   }
 
  private:
-  ClientTask task(std::size_t round, std::size_t client) {
-    return {.round = round,
-            .client = client,
-            .cohort = cohort_,
-            .seed = 1,
-            .broadcast = Broadcast(state_),
-            .data = {.data = &data_, .rows = rows_[client]},
-            .model = *model_,
-            .trainer = *trainer_,
-            .local = local_,
-            .store = store_};
+  Invitation invitation(std::size_t round, std::size_t client) {
+    return {.broadcast = Broadcast(server_->state(), round), .client = client, .cohort = cohort_, .seed = 1};
   }
+  View view(std::size_t client) const { return {.data = &data_, .rows = rows_[client]}; }
 
   void build(const std::string& method, const Settings& settings, const std::string& model) {
     const auto methods = parley::methods();
@@ -138,7 +134,8 @@ class TestBed {
     const std::string step = setting("server.step", "replace");
     auto server_options = steps.at(step).about.options;
     server_options.push_back({"step", step, ""});
-    server_ = Options("server", server_options);
+    server_options.push_back({"examples", std::int64_t{1}, ""});
+    server_options_ = Options("server", server_options);
     options_ = Options("method", entry.about.options);
     // A quadratic has no form with private weights.
     if (model == "quadratic" && options_.values().contains("private")) options_.set("private", false);
@@ -160,37 +157,47 @@ class TestBed {
         return std::make_unique<NormedModel>(inner(), features);
       };
     }
-    model_ = new_model_();
-    layout_ = std::make_shared<const Layout>(model_->layout());
-    local_ = LocalOptions(client_);
-    auto optimizer = optimizers.at(client_.text("optimizer")).make(client_);
-    const Flat initial(layout_->size(), 0.0f);
+    const auto shown = new_model_();
+    layout_ = std::make_shared<const Layout>(with_layers(shown->layout(), shown->layers()));
+    initial_.assign(layout_->size(), 0.0f);
+    const auto make_optimizer = optimizers.at(client_.text("optimizer")).make;
     const MethodContext context{.options = options_,
                                 .client = client_,
-                                .server = server_,
+                                .server = server_options_,
                                 .aggregate = aggregate_,
                                 .layout = layout_,
+                                .task = {data_.shape, shown->outputs(), shown->loss()},
                                 .clients = rows_.size(),
                                 .examples = data_.size(),
-                                .seed = 1,
-                                .model = *model_,
-                                .new_model = new_model_,
-                                .initial = initial,
-                                .features = data_.features(),
-                                .server_data = all_.emplace(data_).view()};
-    method_ =
-        carry_optimizer_state(aggregate_by_role(entry.make(context), method, context), context, optimizer->slots());
-    trainer_ = std::make_unique<LocalTrainer>(std::move(optimizer));
-    step_ = steps.at(setting("server.step", "replace")).make(server_);
-    if (auto own = method_->client_model()) model_ = std::move(own);
+                                .seed = 1};
+    method_ = carry_optimizer_state(aggregate_by_role(entry.make(context), method, context), context,
+                                    make_optimizer(client_)->slots());
+    method_->check_model(new_model_);
+    step_ = steps.at(setting("server.step", "replace")).make(server_options_);
     cohort_ = rows_.size();
-    state_.add("theta", layout_, true, initial);
-    method_->start(state_);
-    for (const auto& slot : step_->slots()) state_.add(slot.name, layout_, false, Flat(layout_->size(), slot.initial));
+    own_ = {.new_model = new_model_, .examples = all_.emplace(data_).view()};
+    server_ = std::make_unique<ServerSide>(ServerSetup{.method = method_.get(),
+                                                       .step = step_.get(),
+                                                       .stages = &no_stages_,
+                                                       .layout = layout_,
+                                                       .initial = initial_,
+                                                       .seed = 1,
+                                                       .clients = rows_.size(),
+                                                       .min_clients = 1,
+                                                       .own = &own_});
+    side_ = std::make_unique<ClientSide>(
+        ClientSetup{.method = method_.get(),
+                    .stages = &no_stages_,
+                    .schema = server_->schema(),
+                    .local = LocalOptions(client_),
+                    .uniform_weights = uniform_,
+                    .initial = initial_,
+                    .new_model = new_model_,
+                    .new_optimizer = [this, make_optimizer] { return make_optimizer(client_); }});
   }
 
   Options& section_of(const std::string& name) {
-    return name == "client" ? client_ : name == "server" ? server_ : name == "aggregate" ? aggregate_ : options_;
+    return name == "client" ? client_ : name == "server" ? server_options_ : name == "aggregate" ? aggregate_ : options_;
   }
 
   void deal(const Regression& problem) {
@@ -227,22 +234,28 @@ class TestBed {
   }
 
   bool uniform_;
-  Options client_, server_, options_, aggregate_{"aggregate", aggregate_options()};
+  Options client_, server_options_, options_, aggregate_{"aggregate", aggregate_options()};
   Dataset data_;
   std::optional<WholeView> all_;  // that the server holds
   std::vector<std::vector<std::uint32_t>> rows_;
   std::size_t cohort_ = 0;
   NewModel new_model_;
-  std::unique_ptr<Model> model_;  // that clients train
   std::shared_ptr<const Layout> layout_;
-  LocalOptions local_;
-  std::unique_ptr<LocalTrainer> trainer_;
+  Flat initial_;
+  ServerExamples own_;
+  const Stages no_stages_;
   std::unique_ptr<Method> method_;
   std::unique_ptr<ServerStep> step_;
-  State state_;
+  std::unique_ptr<ServerSide> server_;
+  std::unique_ptr<ClientSide> side_;
   bool finished_ = false;
   ClientStore store_{ClientStore::Keep::memory, {}, real_files()};
 };
+
+// Bytes of an update whose channels take so many: what the encoding adds to them (update/update.cc).
+inline std::size_t framed(std::size_t channels, std::size_t scalars, std::size_t payload) {
+  return 60 + 9 * channels + 8 * scalars + payload;
+}
 
 inline TestBed::Settings local(double lr, std::int64_t epochs) {
   return {{"client.lr", lr}, {"client.epochs", epochs}};
