@@ -42,5 +42,16 @@ TEST(ServerSteps, GoTowardsTheTargetOfEveryMethod) {
   }
 }
 
+// The clients' rows are [h, m]; their mean is measured, not learned, so that no step may keep the server short of it.
+TEST(ServerSteps, ReplaceWhatIsMeasured) {
+  for (const auto& name : server_steps().names()) {
+    TestBed bed = bed_with("fedavg", name);
+    bed.round(1);
+    const auto mean = bed.layout().find("norm.running_mean")->of(bed.theta());
+    const double expected[] = {(2 + .1) / 2, (.5 + 5) / 2, (.1 - .1) / 2, (.1 + .3) / 2};
+    for (std::size_t j = 0; j < 4; ++j) EXPECT_NEAR(mean[j], expected[j], 1e-6) << name;
+  }
+}
+
 }  // namespace
 }  // namespace parley
