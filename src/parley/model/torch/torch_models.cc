@@ -2,18 +2,31 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "parley/base/errors.h"
+#include "parley/model/kernels.h"
 #include "parley/model/torch/plugin.h"
 
 namespace parley {
 namespace {
 
+std::filesystem::path plugin_file() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / kTorchPlugin;
+}
+
+// OpenBLAS knows CPUs by model, and takes its slowest kernels for one that is newer than itself. It reads this when it
+// is loaded, which is with LibTorch. What the user chose stays.
+void choose_openblas_core() {
+  const std::string core = openblas_core_of_this_cpu();
+  if (!core.empty()) ::setenv("OPENBLAS_CORETYPE", core.c_str(), /*overwrite=*/0);
+}
+
 // Loads the plug-in that lies beside the program, once; it stays loaded.
 MakeTorchModel* load_plugin() {
-  const auto file = std::filesystem::read_symlink("/proc/self/exe").parent_path() / kTorchPlugin;
-  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  choose_openblas_core();
+  void* const library = dlopen(plugin_file().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail("model.backend = \"torch\": LibTorch cannot be loaded: {}", dlerror());
   return reinterpret_cast<MakeTorchModel*>(dlsym(library, kMakeTorchModel));
 }
@@ -100,10 +113,11 @@ void add_torch_models(ModelRegistry& registry) {
 }
 
 std::string torch_blas_warning() {
-  // The dynamic linker resolves LibTorch's calls to the first sgemm_ of the process, which is the
-  // one found here.
+  // The dynamic linker resolves LibTorch's calls to the first sgemm_ of the program, or of the plug-in's libraries.
   Dl_info where{};
-  void* const sgemm = dlsym(RTLD_DEFAULT, "sgemm_");
+  void* sgemm = dlsym(RTLD_DEFAULT, "sgemm_");
+  void* const plugin = dlopen(plugin_file().c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (sgemm == nullptr && plugin != nullptr) sgemm = dlsym(plugin, "sgemm_");
   if (sgemm == nullptr || dladdr(sgemm, &where) == 0) return "";
   std::error_code ignored;
   const auto file = std::filesystem::weakly_canonical(where.dli_fname, ignored).string();
