@@ -32,6 +32,16 @@ std::string instruction_set() {
   }
 }
 
+// What this file, and so every loop of ours, is built for.
+constexpr const char* kOwnLoops =
+#if defined(__AVX512F__)
+    "avx512";
+#elif defined(__AVX2__)
+    "avx2";
+#else
+    "baseline";
+#endif
+
 // The core whose kernels OpenBLAS uses, if it is in this process; only LibTorch brings it.
 std::string openblas_core() {
   void* const library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD);
@@ -63,7 +73,8 @@ void multiply(std::size_t rows, std::size_t columns, std::size_t inner, Operand 
 
 std::string kernels_in_use() {
   const dnnl_version_t& version = *dnnl_version();
-  std::string text = fmt::format("oneDNN {}.{}.{} {}", version.major, version.minor, version.patch, instruction_set());
+  std::string text = fmt::format("oneDNN {}.{}.{} {}, own loops {}", version.major, version.minor, version.patch,
+                                 instruction_set(), kOwnLoops);
   if (const std::string core = openblas_core(); !core.empty()) text += ", OpenBLAS " + core;
   return text;
 }

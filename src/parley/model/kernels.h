@@ -34,7 +34,8 @@ inline void multiply(Form op_a, Form op_b, std::size_t rows, std::size_t columns
 // multiply() does this by itself.
 void use_one_openmp_thread();
 
-// What computes here, for people to read: "oneDNN 2.6.3 avx2", and once LibTorch is loaded also ", OpenBLAS Zen".
+// What computes here, for people to read: "oneDNN 2.6.3 avx2, own loops avx2", and once LibTorch is loaded
+// also ", OpenBLAS Zen".
 std::string kernels_in_use();
 
 // The OPENBLAS_CORETYPE that this CPU's features ask for; empty where OpenBLAS may choose.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "parley/base/errors.h"
+#include "parley/model/cnn.h"
 #include "parley/model/kernels.h"
 #include "parley/model/torch/plugin.h"
 
@@ -38,23 +39,9 @@ Backends torch_backend(const std::string& name) {
            }}};
 }
 
-void add_cnn(ModelRegistry& registry, const std::string& name, const std::string& data) {
-  registry.add({.name = name,
-                .summary = "Two 5x5 convolutions (32, 64) with 2x2 pooling, a layer of 512; for " + data + ".",
-                .source = "McMahan et al. 2017",
-                .options = {}},
-               torch_backend(name));
-}
-
-const Option kNorm{"norm",
-                   std::string("batch"),
-                   "behind the convolutions: over the batch, or over eight channels",
-                   {},
-                   {"batch", "group"}};
-
 void add_normed(ModelRegistry& registry, const std::string& name, const std::string& summary,
                 const std::string& source) {
-  registry.add({.name = name, .summary = summary, .source = source, .options = {kNorm}}, torch_backend(name));
+  registry.add({.name = name, .summary = summary, .source = source, .options = {norm_option()}}, torch_backend(name));
 }
 
 std::vector<Option> lstm_options(std::int64_t vocabulary, std::int64_t embedding, std::int64_t hidden) {
@@ -85,20 +72,16 @@ void add_shallow_convnet(ModelRegistry& registry) {
                    {"kernel", std::int64_t{25}, "samples of a filter in time", at_least(1)},
                    {"pool", std::int64_t{75}, "samples of a window of power", at_least(1)},
                    {"pool_stride", std::int64_t{15}, "samples from one window to the next", at_least(1)},
-                   kNorm}},
+                   norm_option()}},
       torch_backend("shallow_convnet"));
 }
 
 }  // namespace
 
 void add_torch_models(ModelRegistry& registry) {
-  registry.at("mlp").make.merge(torch_backend("mlp"));
-  add_cnn(registry, "cnn_mnist", "images of 28 x 28");
-  add_cnn(registry, "cnn_cifar", "colour images of 32 x 32");
-  add_normed(registry, "lenet", "LeNet with norms: four 5x5 convolutions (16, 16, 32, 32), layers of 512 and 128.",
-             "Lecun et al. 1998; FeDEC, Table 2");
-  add_normed(registry, "cnn4", "Four convolutions (32, 32, 64, 64) with norms, a layer of 128; images from 20 x 20.",
-             "FeDEC, Table 3");
+  for (const char* name : {"mlp", "cnn_mnist", "cnn_cifar", "lenet", "cnn4"}) {
+    registry.at(name).make.merge(torch_backend(name));
+  }
   add_normed(registry, "resnet18", "Slim ResNet-18 for small images: shortcuts without parameters.",
              "He et al. 2016; FeDEC, Table 4");
   add_normed(registry, "densenet121", "DenseNet-121 for small images, growth rate 32.", "Huang et al. 2017");
