@@ -5,6 +5,7 @@
 #include "parley/gauss/diagonal.h"
 #include "parley/model/curvature.h"
 #include "parley/model/gradient_check.h"
+#include "parley/model/kernels.h"
 #include "parley/model/model.h"
 #include "parley/model/variational.h"
 #include "parley/optim/local_training.h"
@@ -57,6 +58,30 @@ void step(benchmark::State& state, const std::string& name, const std::string& b
   run(state, *model, rows, task);
 }
 
+// The products of an mlp's step and nothing else: what its step is measured against.
+void products(benchmark::State& state, std::size_t rows, std::vector<std::size_t> widths) {
+  const std::size_t widest = *std::ranges::max_element(widths);
+  const Flat deltas(rows * widest, 0.1f), inputs(rows * widest, 0.2f);
+  Flat result(rows * widest), weights, gradients;
+  std::vector<std::size_t> begin;
+  for (std::size_t l = 0; l + 1 < widths.size(); ++l) {
+    begin.push_back(weights.size());
+    weights.resize(weights.size() + widths[l] * widths[l + 1], 0.01f);
+  }
+  gradients.resize(weights.size());
+  for (auto _ : state) {
+    for (std::size_t l = 0; l < begin.size(); ++l) {
+      const std::size_t in = widths[l], out = widths[l + 1];
+      const float* weight = weights.data() + begin[l];
+      multiply(Form::plain, Form::transposed, rows, out, in, inputs.data(), weight, result.data());
+      multiply(Form::transposed, Form::plain, out, in, rows, deltas.data(), inputs.data(), gradients.data() + begin[l]);
+      if (l > 0) multiply(Form::plain, Form::plain, rows, in, out, deltas.data(), weight, result.data());
+    }
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(rows));
+}
+
 // A step that also adds up the squared gradient of each example, as method.gradient = "per_sample" asks for.
 void per_sample(benchmark::State& state, const std::string& name, const std::string& backend, std::size_t rows,
                 std::vector<std::int64_t> hidden = {}, const Task& task = kGrey) {
@@ -107,6 +132,12 @@ void variational_sgd_step(benchmark::State& state, std::size_t rows, std::vector
   }
 }
 
+BENCHMARK_CAPTURE(products, mlp_500_300_b32, 32, {784, 500, 300, 10});
+BENCHMARK_CAPTURE(products, mlp_200_200_b10, 10, {784, 200, 200, 10});
+BENCHMARK_CAPTURE(products, mlp_100_100_b20, 20, {784, 100, 100, 10});
+BENCHMARK_CAPTURE(products, logistic_b10, 10, {784, 10});
+BENCHMARK_CAPTURE(step, logistic_b10_native, "logistic", "native", 10);
+BENCHMARK_CAPTURE(step, mlp_30_b10_native, "mlp", "native", 10, {30});
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(per_sample, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(step, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100});
@@ -117,7 +148,17 @@ BENCHMARK_CAPTURE(variational, mlp_100_100_b20_native_private, "mlp", "native", 
 BENCHMARK_CAPTURE(step, mlp_200_200_b10_native, "mlp", "native", 10, {200, 200});
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native_tanh, "mlp", "native", 32, {500, 300}, "tanh");
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native_sigmoid, "mlp", "native", 32, {500, 300}, "sigmoid");
+BENCHMARK_CAPTURE(step, cnn_mnist_b10_native, "cnn_mnist", "native", 10);
+BENCHMARK_CAPTURE(step, cnn_mnist_b32_native, "cnn_mnist", "native", 32);
+BENCHMARK_CAPTURE(step, cnn_cifar_b10_native, "cnn_cifar", "native", 10, {}, "relu", kColour);
+BENCHMARK_CAPTURE(step, cnn_cifar_b32_native, "cnn_cifar", "native", 32, {}, "relu", kColour);
+BENCHMARK_CAPTURE(step, lenet_b32_native, "lenet", "native", 32);
+BENCHMARK_CAPTURE(step, cnn4_b32_native, "cnn4", "native", 32, {}, "relu", kColour);
+BENCHMARK_CAPTURE(per_sample, cnn_mnist_b32_native, "cnn_mnist", "native", 32);
+BENCHMARK_CAPTURE(variational, cnn_mnist_b10_native, "cnn_mnist", "native", 10);
 #ifdef PARLEY_TORCH
+BENCHMARK_CAPTURE(step, mlp_30_b10_torch, "mlp", "torch", 10, {30});
+BENCHMARK_CAPTURE(step, cnn_cifar_b10_torch, "cnn_cifar", "torch", 10, {}, "relu", kColour);
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_torch, "mlp", "torch", 32, {500, 300});
 BENCHMARK_CAPTURE(step, mlp_100_100_b20_torch, "mlp", "torch", 20, {100, 100});
 BENCHMARK_CAPTURE(step, mlp_200_200_b10_torch, "mlp", "torch", 10, {200, 200});

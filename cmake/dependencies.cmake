@@ -11,11 +11,14 @@ find_package(CURL REQUIRED)
 find_package(EXPAT REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-find_path(PARLEY_CBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu/openblas-pthread openblas openblas-pthread
-          x86_64-linux-gnu aarch64-linux-gnu/openblas-pthread REQUIRED)
-find_library(PARLEY_OPENBLAS openblas REQUIRED)
+find_path(PARLEY_DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
+find_library(PARLEY_DNNL dnnl REQUIRED)
 if(PARLEY_TORCH)
   find_package(Torch REQUIRED)
+  # LibTorch's products.
+  find_path(PARLEY_CBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu/openblas-pthread openblas openblas-pthread
+            x86_64-linux-gnu aarch64-linux-gnu/openblas-pthread REQUIRED)
+  find_library(PARLEY_OPENBLAS openblas REQUIRED)
 endif()
 if(PARLEY_TESTS)
   find_package(GTest REQUIRED)

@@ -155,9 +155,9 @@ std::vector<Case> contradiction_cases() {
                    {"model.name=bilstm", "method.name=fedma"},
                    {"model.name", "fedma", "recurrent", "lenet"}});
   cases.push_back({"CnnOnFlatFeatures", "", {"model.name=cnn_mnist"}, {"model.name", "cnn_mnist", "mlp"}});
-  cases.push_back({"CnnWithoutLibTorch",
+  cases.push_back({"ResNetWithoutLibTorch",
                    "",
-                   {"model.name=cnn_mnist", "model.backend=native"},
+                   {"model.name=resnet18", "model.backend=native"},
                    {"model.backend", "'native'", "auto, torch"}});
 #endif
   return cases;

@@ -10,6 +10,7 @@
 #include "parley/base/version.h"
 #include "parley/engine/federation.h"
 #include "parley/engine/scores.h"
+#include "parley/model/kernels.h"
 #include "parley/tensor/safetensors.h"
 
 namespace parley {
@@ -41,7 +42,11 @@ Json describe(const Experiment& experiment, const RunControls& controls) {
       {"seed", experiment.settings.run.integer("seed")},
       {"rounds", experiment.settings.run.integer("rounds")},
       {"wall_seconds", 0.0},
-      {"machine", {{"cpu", cpu_name()}, {"cores", std::thread::hardware_concurrency()}, {"threads", controls.threads}}},
+      {"machine",
+       {{"cpu", cpu_name()},
+        {"cores", std::thread::hardware_concurrency()},
+        {"threads", controls.threads},
+        {"kernels", kernels_in_use()}}},
       {"data", data.train->name},
       {"train_examples", data.train->size()},
       {"test_examples", data.test->size()},

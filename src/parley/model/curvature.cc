@@ -1,9 +1,9 @@
 #include "parley/model/curvature.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <cassert>
+
+#include "parley/model/kernels.h"
 
 namespace parley {
 namespace {
@@ -15,22 +15,21 @@ Flat& scratch(int which, std::size_t size) {
   return buffers[which];
 }
 
-blasint dimension(std::size_t n) {
-  return static_cast<blasint>(n);
-}
-
 // out += δᵀ·a over `rows` rows.
 void add_outer(std::size_t rows, const float* deltas, std::size_t width, const float* inputs, std::size_t in,
-               float beta, float* to) {
-  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dimension(width), dimension(in), dimension(rows), 1.0f, deltas,
-              dimension(width), inputs, dimension(in), beta, to, dimension(in));
+               float keep, float* to) {
+  multiply(Form::transposed, Form::plain, width, in, rows, deltas, inputs, to, 1.0f, keep);
 }
 
-// gram += scale·xᵀx over `rows` rows, the lower triangle.
+// gram += scale·xᵀx over `rows` rows, the lower triangle (and what of the upper one is in blocks on the diagonal).
 void add_gram(std::size_t rows, const float* x, std::size_t width, float scale, std::span<float> gram) {
   assert(gram.size() == width * width);
-  cblas_ssyrk(CblasRowMajor, CblasLower, CblasTrans, dimension(width), dimension(rows), scale, x, dimension(width),
-              1.0f, gram.data(), dimension(width));
+  constexpr std::size_t kBlock = 96;  // rows of the gram at a time; smaller ones waste less above the diagonal
+  for (std::size_t begin = 0; begin < width; begin += kBlock) {
+    const std::size_t end = std::min(width, begin + kBlock);
+    multiply(end - begin, end, rows, {x + begin, width, Form::transposed}, {x, width}, gram.data() + begin * width,
+             width, scale, 1.0f);
+  }
 }
 
 void squares_of(std::span<const float> values, float scale, Flat& squares) {

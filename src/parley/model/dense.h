@@ -1,26 +1,16 @@
 // What the native dense networks, deterministic and variational, are computed with.
 #pragma once
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
 #include <type_traits>
 
+#include "parley/model/kernels.h"
 #include "parley/model/mlp.h"
 
 namespace parley {
-
-// C = scale·op(A)·op(B) + keep·C, C is rows × columns, all row-major and dense.
-inline void multiply(CBLAS_TRANSPOSE op_a, CBLAS_TRANSPOSE op_b, std::size_t rows, std::size_t columns,
-                     std::size_t inner, const float* a, const float* b, float* c, float scale = 1.0f,
-                     float keep = 0.0f) {
-  const auto m = static_cast<blasint>(rows), n = static_cast<blasint>(columns), k = static_cast<blasint>(inner);
-  cblas_sgemm(CblasRowMajor, op_a, op_b, m, n, k, scale, a, op_a == CblasNoTrans ? k : m, b,
-              op_b == CblasNoTrans ? n : k, keep, c, n);
-}
 
 template <Activation kind>
 float activate(float z) {

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cmath>
 
-#include "parley/model/blas.h"
 #include "parley/model/dense.h"
 #include "parley/model/losses.h"
 #include "parley/model/variational.h"
@@ -22,7 +21,6 @@ class Mlp final : public Model {
         gradients_(layout_.size()),
         activations_(plan_.layers() - 1),
         masks_(plan_.layers() - 1) {
-    use_one_blas_thread();
     const auto& entries = layout_.entries();
     for (std::size_t l = 0; l < plan_.layers(); ++l) layers_.push_back({entries[2 * l], entries[2 * l + 1]});
   }
@@ -107,7 +105,7 @@ void Mlp::forward(const Batch& batch, bool training, float* outputs) {
     const std::size_t in = plan_.widths[l], out = plan_.widths[l + 1];
     float* z = l == last ? outputs : activations_[l].data();
     if (!training) show(l, batch.size, input, {});
-    multiply(CblasNoTrans, CblasTrans, batch.size, out, in, input, weight(l, parameters_).data(), z);
+    multiply(Form::plain, Form::transposed, batch.size, out, in, input, weight(l, parameters_).data(), z);
     if (l == last) return add_bias(batch.size, bias(l, parameters_), z);
     with_activation(plan_.activation,
                     [&](auto kind) { add_bias_and_activate<kind()>(batch.size, bias(l, parameters_), z); });
@@ -137,12 +135,11 @@ double Mlp::backward(const Batch& batch) {
   for (std::size_t l = plan_.layers(); l-- > 0;) {
     const std::size_t in = plan_.widths[l], out = plan_.widths[l + 1];
     const float* input = l == 0 ? batch.inputs.data() : activations_[l - 1].data();
-    multiply(CblasTrans, CblasNoTrans, out, in, rows, delta_.data(), input, weight(l, gradients_).data());
+    multiply(Form::transposed, Form::plain, out, in, rows, delta_.data(), input, weight(l, gradients_).data());
     sum_rows(rows, delta_.data(), bias(l, gradients_));
     show(l, rows, input, std::span(delta_).first(rows * out));
     if (l == 0) break;  // nobody asks for the gradient at the data
-    multiply(CblasNoTrans, CblasNoTrans, rows, in, out, delta_.data(), weight(l, parameters_).data(),
-             next_delta_.data());
+    multiply(Form::plain, Form::plain, rows, in, out, delta_.data(), weight(l, parameters_).data(), next_delta_.data());
     back_through_activation(l - 1, rows * in, next_delta_.data());
     std::swap(delta_, next_delta_);
   }

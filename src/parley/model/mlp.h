@@ -1,4 +1,4 @@
-// Fully connected networks on OpenBLAS: `linear`, `logistic` and `mlp` are one class with none or
+// Fully connected networks on oneDNN: `linear`, `logistic` and `mlp` are one class with none or
 // some hidden layers.
 //
 // Layers are named fc1, fc2, …: fc1.weight [out, in], fc1.bias [out], row-major as in PyTorch, so

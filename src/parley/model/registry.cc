@@ -1,3 +1,4 @@
+#include "parley/model/cnn.h"
 #include "parley/model/mlp.h"
 #include "parley/model/model.h"
 #include "parley/model/quadratic.h"
@@ -16,6 +17,7 @@ ModelRegistry native_models() {
   add_logistic(registry);
   add_mlp(registry);
   add_quadratic(registry);
+  add_cnns(registry);
   return registry;
 }
 

@@ -5,7 +5,6 @@
 #include "parley/base/errors.h"
 #include "parley/gauss/loops.h"
 #include "parley/gauss/normal.h"
-#include "parley/model/blas.h"
 #include "parley/model/dense.h"
 #include "parley/model/losses.h"
 #include "parley/model/variational.h"
@@ -59,7 +58,6 @@ class VariationalMlp final : public Variational {
  public:
   VariationalMlp(const MlpPlan& plan, bool with_private)
       : Variational(plan.layout(), with_private ? private_entries(plan) : std::vector<LayoutEntry>()), plan_(plan) {
-    use_one_blas_thread();
     const std::size_t layers = plan_.layers();
     nodes_.emplace_back().width = plan_.widths.front();
     for (std::size_t l = 0; l < layers; ++l) add_site(l, {{.input = l, .weight = 2 * l}}, 2 * l + 1);
@@ -134,10 +132,10 @@ void VariationalMlp::forward(Site& site, std::size_t rows) {
     const Term& term = site.terms[t];
     const Node& from = nodes_[term.input];
     const float g = gate(term), keep = t == 0 ? 0.0f : 1.0f;
-    multiply(CblasNoTrans, CblasTrans, rows, to.width, from.width, from.value.data(),
+    multiply(Form::plain, Form::transposed, rows, to.width, from.width, from.value.data(),
              mean_of(term.weight, parameters()).data(), mean, g, keep);
-    multiply(CblasNoTrans, CblasTrans, rows, to.width, from.width, from.square.data(), variance(term.weight), deviation,
-             g * g, keep);
+    multiply(Form::plain, Form::transposed, rows, to.width, from.width, from.square.data(), variance(term.weight),
+             deviation, g * g, keep);
   }
   gauss::fill_normal(noise(), std::span(site.noise).first(rows * to.width));
   const float *bias = mean_of(site.bias, parameters()).data(), *bias_variance = variance(site.bias);
@@ -186,9 +184,9 @@ void VariationalMlp::reach(const Term& term, const Site& site, std::size_t rows)
   Node& from = nodes_[term.input];
   const Node& to = nodes_[site.node];
   const float g = gate(term);
-  multiply(CblasNoTrans, CblasNoTrans, rows, from.width, to.width, to.delta.data(),
+  multiply(Form::plain, Form::plain, rows, from.width, to.width, to.delta.data(),
            mean_of(term.weight, parameters()).data(), from.delta.data(), g, from.reached ? 1.0f : 0.0f);
-  multiply(CblasNoTrans, CblasNoTrans, rows, from.width, to.width, site.noise.data(), variance(term.weight),
+  multiply(Form::plain, Form::plain, rows, from.width, to.width, site.noise.data(), variance(term.weight),
            scratch_.data(), 2.0f * g * g);
   const float *x = from.value.data(), *by_square = scratch_.data();
   float* const delta = from.delta.data();
@@ -199,8 +197,9 @@ void VariationalMlp::reach(const Term& term, const Site& site, std::size_t rows)
 void VariationalMlp::backward(const Term& term, const Site& site, std::size_t rows) {
   const Node &from = nodes_[term.input], &to = nodes_[site.node];
   const auto by_mean = mean_of(term.weight, gradients()), by_variance = rho_of(term.weight, gradients());
-  multiply(CblasTrans, CblasNoTrans, to.width, from.width, rows, to.delta.data(), from.value.data(), by_mean.data());
-  multiply(CblasTrans, CblasNoTrans, to.width, from.width, rows, site.noise.data(), from.square.data(),
+  multiply(Form::transposed, Form::plain, to.width, from.width, rows, to.delta.data(), from.value.data(),
+           by_mean.data());
+  multiply(Form::transposed, Form::plain, to.width, from.width, rows, site.noise.data(), from.square.data(),
            by_variance.data());
   if (term.gate) {
     // The products above are without the gate g; ⟨W_μ, ·⟩ and ⟨W_σ², ·⟩ are the derivatives by g and g².

@@ -3,18 +3,11 @@
 
 #include <torch/torch.h>
 
+#include "parley/model/cnn.h"
 #include "parley/model/torch/network.h"
 #include "parley/model/torch/shown_layers.h"
 
 namespace parley {
-
-// The task with its inputs as [channels, height, width]; images without a channel extent have one channel. Throws
-// InputError for inputs that are no images, or smaller than `least_size` either way.
-Task as_images(const std::string& name, const Task& task, std::int64_t least_size);
-
-enum class NormKind { batch, group };
-// The value of `norm` among a model's options.
-NormKind norm_of(const Options& options);
 
 // Batch norm with PyTorch's names, momentum (0.1) and ε (1e-5), or group norm over eight channels at a time. A training
 // batch that leaves batch norm a single value for each channel is a RefusedUpdate: that has no variance. (LibTorch's

@@ -33,28 +33,14 @@ class McMahanCnn final : public Network {
   Dense fc1_{nullptr}, fc2_{nullptr};
 };
 
-// A convolution with norm and relu, perhaps pooled.
-struct ConvRow {
-  std::int64_t out, kernel, padding;
-  bool pool;  // 2 × 2, stride 2
-
-  std::int64_t size_behind(std::int64_t size) const { return (size + 2 * padding - kernel + 1) / (pool ? 2 : 1); }
-};
-
-// Rows of convolutions, then dense layers with relu between them.
-struct CnnPlan {
-  std::vector<ConvRow> convolutions;
-  std::vector<std::int64_t> hidden;
-};
-
 class PlainCnn final : public Network {
  public:
-  PlainCnn(const CnnPlan& plan, const Task& task, NormKind norm) : plan_(plan) {
+  PlainCnn(const CnnPlan& plan, const Task& task) : plan_(plan) {
     std::int64_t channels = task.input_shape[0], height = task.input_shape[1], width = task.input_shape[2];
     for (const auto& row : plan_.convolutions) {
       const auto options = torch::nn::Conv2dOptions(channels, row.out, row.kernel).padding(row.padding);
       convolutions_.push_back(
-          register_module(fmt::format("conv{}", convolutions_.size() + 1), ConvNorm(options, norm)));
+          register_module(fmt::format("conv{}", convolutions_.size() + 1), ConvNorm(options, *plan.norm)));
       channels = row.out;
       height = row.size_behind(height);
       width = row.size_behind(width);
@@ -84,32 +70,24 @@ class PlainCnn final : public Network {
   std::vector<Dense> dense_;
 };
 
-std::unique_ptr<Model> make_plain_cnn(const std::string& name, const CnnPlan& plan, std::int64_t least_size,
-                                      const Options& options, const Task& task) {
-  const Task image = as_images(name, task, least_size);
-  return make_network_model(name, std::make_shared<PlainCnn>(plan, image, norm_of(options)), image);
+std::unique_ptr<Model> make_plain_cnn(const std::string& name, const CnnPlan& plan, const Task& task) {
+  const Task image = as_images(name, task, plan.least_size);
+  return make_network_model(name, std::make_shared<PlainCnn>(plan, image), image);
 }
 
 }  // namespace
 
 std::unique_ptr<Model> make_mcmahan_cnn(const std::string& name, const Options& /*options*/, const Task& task) {
-  const Task image = as_images(name, task, 4);
+  const Task image = as_images(name, task, mcmahan_cnn().least_size);
   return make_network_model(name, std::make_shared<McMahanCnn>(image), image);
 }
 
 std::unique_ptr<Model> make_lenet(const std::string& name, const Options& options, const Task& task) {
-  const CnnPlan plan{.convolutions = {{16, 5, 2, true}, {16, 5, 2, false}, {32, 5, 2, true}, {32, 5, 2, false}},
-                     .hidden = {512, 128}};
-  return make_plain_cnn(name, plan, 4, options, task);
+  return make_plain_cnn(name, lenet(norm_of(options)), task);
 }
 
-// Table 3 gives no padding, and a stride of 1 for the pooling, by which 32 × 32 images would reach the dense layer as
-// 64 × 16 × 16 numbers instead of its 1024 = 64 × 4 × 4. Pooling by strides of 2 and a padding of 1 at the 3 × 3
-// convolution is the reading that keeps every shape of the table: 32, 28, 24 | 12, 12, 8 | 4.
 std::unique_ptr<Model> make_cnn4(const std::string& name, const Options& options, const Task& task) {
-  const CnnPlan plan{.convolutions = {{32, 5, 0, false}, {32, 5, 0, true}, {64, 3, 1, false}, {64, 5, 0, true}},
-                     .hidden = {128}};
-  return make_plain_cnn(name, plan, 20, options, task);
+  return make_plain_cnn(name, cnn4(norm_of(options)), task);
 }
 
 }  // namespace parley

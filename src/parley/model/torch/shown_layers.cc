@@ -91,7 +91,7 @@ torch::Tensor ConvImpl::input_rows(const torch::Tensor& inputs, torch::Tensor& s
 }
 
 torch::Tensor ConvImpl::output_rows(const torch::Tensor& outputs) const {
-  return outputs.permute({0, 2, 3, 1}).reshape({-1, options.out_channels()});
+  return outputs.permute({0, 2, 3, 1}).reshape({-1, options.out_channels()}).contiguous();  // a view, of one image
 }
 
 }  // namespace parley

@@ -1,13 +1,20 @@
 #include "parley/model/torch/torch_model.h"
 
+#include <cblas.h>
+
 #include <algorithm>
 
-#include "parley/model/blas.h"
 #include "parley/model/losses.h"
 #include "parley/model/torch/guard.h"
 
 namespace parley {
 namespace {
+
+// Parallelism is over clients, and a product shared out over threads would round differently by their number.
+void use_one_blas_thread() {
+  static const bool done = (openblas_set_num_threads(1), true);
+  static_cast<void>(done);
+}
 
 // LibTorch's thread count belongs to the calling thread.
 void use_one_torch_thread() {

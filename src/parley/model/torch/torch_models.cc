@@ -2,18 +2,32 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "parley/base/errors.h"
+#include "parley/model/cnn.h"
+#include "parley/model/kernels.h"
 #include "parley/model/torch/plugin.h"
 
 namespace parley {
 namespace {
 
+std::filesystem::path plugin_file() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / kTorchPlugin;
+}
+
+// OpenBLAS knows CPUs by model, and takes its slowest kernels for one that is newer than itself. It reads this when it
+// is loaded, which is with LibTorch. What the user chose stays.
+void choose_openblas_core() {
+  const std::string core = openblas_core_of_this_cpu();
+  if (!core.empty()) ::setenv("OPENBLAS_CORETYPE", core.c_str(), /*overwrite=*/0);
+}
+
 // Loads the plug-in that lies beside the program, once; it stays loaded.
 MakeTorchModel* load_plugin() {
-  const auto file = std::filesystem::read_symlink("/proc/self/exe").parent_path() / kTorchPlugin;
-  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  choose_openblas_core();
+  void* const library = dlopen(plugin_file().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail("model.backend = \"torch\": LibTorch cannot be loaded: {}", dlerror());
   return reinterpret_cast<MakeTorchModel*>(dlsym(library, kMakeTorchModel));
 }
@@ -25,23 +39,9 @@ Backends torch_backend(const std::string& name) {
            }}};
 }
 
-void add_cnn(ModelRegistry& registry, const std::string& name, const std::string& data) {
-  registry.add({.name = name,
-                .summary = "Two 5x5 convolutions (32, 64) with 2x2 pooling, a layer of 512; for " + data + ".",
-                .source = "McMahan et al. 2017",
-                .options = {}},
-               torch_backend(name));
-}
-
-const Option kNorm{"norm",
-                   std::string("batch"),
-                   "behind the convolutions: over the batch, or over eight channels",
-                   {},
-                   {"batch", "group"}};
-
 void add_normed(ModelRegistry& registry, const std::string& name, const std::string& summary,
                 const std::string& source) {
-  registry.add({.name = name, .summary = summary, .source = source, .options = {kNorm}}, torch_backend(name));
+  registry.add({.name = name, .summary = summary, .source = source, .options = {norm_option()}}, torch_backend(name));
 }
 
 std::vector<Option> lstm_options(std::int64_t vocabulary, std::int64_t embedding, std::int64_t hidden) {
@@ -72,20 +72,16 @@ void add_shallow_convnet(ModelRegistry& registry) {
                    {"kernel", std::int64_t{25}, "samples of a filter in time", at_least(1)},
                    {"pool", std::int64_t{75}, "samples of a window of power", at_least(1)},
                    {"pool_stride", std::int64_t{15}, "samples from one window to the next", at_least(1)},
-                   kNorm}},
+                   norm_option()}},
       torch_backend("shallow_convnet"));
 }
 
 }  // namespace
 
 void add_torch_models(ModelRegistry& registry) {
-  registry.at("mlp").make.merge(torch_backend("mlp"));
-  add_cnn(registry, "cnn_mnist", "images of 28 x 28");
-  add_cnn(registry, "cnn_cifar", "colour images of 32 x 32");
-  add_normed(registry, "lenet", "LeNet with norms: four 5x5 convolutions (16, 16, 32, 32), layers of 512 and 128.",
-             "Lecun et al. 1998; FeDEC, Table 2");
-  add_normed(registry, "cnn4", "Four convolutions (32, 32, 64, 64) with norms, a layer of 128; images from 20 x 20.",
-             "FeDEC, Table 3");
+  for (const char* name : {"mlp", "cnn_mnist", "cnn_cifar", "lenet", "cnn4"}) {
+    registry.at(name).make.merge(torch_backend(name));
+  }
   add_normed(registry, "resnet18", "Slim ResNet-18 for small images: shortcuts without parameters.",
              "He et al. 2016; FeDEC, Table 4");
   add_normed(registry, "densenet121", "DenseNet-121 for small images, growth rate 32.", "Huang et al. 2017");
@@ -100,10 +96,11 @@ void add_torch_models(ModelRegistry& registry) {
 }
 
 std::string torch_blas_warning() {
-  // The dynamic linker resolves LibTorch's calls to the first sgemm_ of the process, which is the
-  // one found here.
+  // The dynamic linker resolves LibTorch's calls to the first sgemm_ of the program, or of the plug-in's libraries.
   Dl_info where{};
-  void* const sgemm = dlsym(RTLD_DEFAULT, "sgemm_");
+  void* sgemm = dlsym(RTLD_DEFAULT, "sgemm_");
+  void* const plugin = dlopen(plugin_file().c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (sgemm == nullptr && plugin != nullptr) sgemm = dlsym(plugin, "sgemm_");
   if (sgemm == nullptr || dladdr(sgemm, &where) == 0) return "";
   std::error_code ignored;
   const auto file = std::filesystem::weakly_canonical(where.dli_fname, ignored).string();

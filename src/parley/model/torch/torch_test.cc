@@ -107,7 +107,7 @@ TEST(TorchModels, GiveTheSameBitsOnAnyThread) {
   const Task task{.input_shape = {1, 12, 12}, .outputs = 10};
   const RandomBatch batch(10, task);
   const auto gradients = [&] {
-    const auto model = make("cnn_mnist", "auto", task);
+    const auto model = make("cnn_mnist", "torch", task);
     model->backward(batch.get());
     model->backward(batch.get());
     return copy(model->gradients());
@@ -127,9 +127,9 @@ TEST(TorchModels, RunOnOpenBlas) {
 
 TEST(TorchModels, NameTheBackendsThereAre) {
   const Task task{.input_shape = {1, 28, 28}, .outputs = 10};
-  EXPECT_EQ(refusal([&] { make("cnn_mnist", "native", task); }),
+  EXPECT_EQ(refusal([&] { make("resnet18", "native", task); }),
             "model.backend: unknown backend 'native'; known: auto, torch (for model.name = "
-            "\"cnn_mnist\")");
+            "\"resnet18\")");
 }
 
 // ---- TorchScript ----

@@ -1,0 +1,97 @@
+#include "parley/model/kernels.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+namespace {
+
+dnnl_dim_t dimension(std::size_t n) {
+  return static_cast<dnnl_dim_t>(n);
+}
+
+char letter(Form form) {
+  return form == Form::plain ? 'N' : 'T';
+}
+
+std::string instruction_set() {
+  switch (dnnl_get_effective_cpu_isa()) {
+    case dnnl_cpu_isa_sse41: return "sse41";
+    case dnnl_cpu_isa_avx: return "avx";
+    case dnnl_cpu_isa_avx2: return "avx2";
+    case dnnl_cpu_isa_avx2_vnni: return "avx2_vnni";
+    case dnnl_cpu_isa_avx512_core: return "avx512_core";
+    case dnnl_cpu_isa_avx512_core_vnni: return "avx512_core_vnni";
+    case dnnl_cpu_isa_avx512_core_bf16: return "avx512_core_bf16";
+    case dnnl_cpu_isa_avx512_core_amx: return "avx512_core_amx";
+    default: return "generic";
+  }
+}
+
+// What this file, and so every loop of ours, is built for.
+constexpr const char* kOwnLoops =
+#if defined(__AVX512F__)
+    "avx512";
+#elif defined(__AVX2__)
+    "avx2";
+#else
+    "baseline";
+#endif
+
+// The core whose kernels OpenBLAS uses, if it is in this process; only LibTorch brings it.
+std::string openblas_core() {
+  void* const library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return "";
+  auto* const name = reinterpret_cast<char* (*)()>(dlsym(library, "openblas_get_corename"));
+  const std::string core = name == nullptr ? "" : name();
+  dlclose(library);
+  return core;
+}
+
+}  // namespace
+
+void use_one_openmp_thread() {
+  thread_local const bool done = (omp_set_num_threads(1), true);
+  static_cast<void>(done);
+}
+
+void multiply(std::size_t rows, std::size_t columns, std::size_t inner, Operand a, Operand b, float* c,
+              std::size_t stride, float scale, float keep) {
+  use_one_openmp_thread();
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(a.form), letter(b.form), dimension(rows), dimension(columns), dimension(inner), scale, a.data,
+                 dimension(a.stride), b.data, dimension(b.stride), keep, c, dimension(stride));
+  if (status != dnnl_success) {
+    fail<RunError>("oneDNN cannot multiply {} x {} by {} x {} (status {}): is memory exhausted?", rows, inner, inner,
+                   columns, static_cast<int>(status));
+  }
+}
+
+std::string kernels_in_use() {
+  const dnnl_version_t& version = *dnnl_version();
+  std::string text = fmt::format("oneDNN {}.{}.{} {}, own loops {}", version.major, version.minor, version.patch,
+                                 instruction_set(), kOwnLoops);
+  if (const std::string core = openblas_core(); !core.empty()) text += ", OpenBLAS " + core;
+  return text;
+}
+
+std::string openblas_core_of_this_cpu() {
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    return "SkylakeX";
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    return __builtin_cpu_is("amd") ? "Zen" : "Haswell";
+  }
+  if (__builtin_cpu_supports("avx")) return "Sandybridge";
+#endif
+  return "";
+}
+
+}  // namespace parley

@@ -1,0 +1,167 @@
+// The native convolutional networks against LibTorch's, which is loaded here as the program loads it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "parley/model/kernels.h"
+#include "parley/model/torch/test_tools.h"
+#include "parley/model/variational.h"
+
+namespace parley {
+namespace {
+
+using testing::copy;
+using testing::gradient_error;
+using testing::make;
+using testing::predict;
+using testing::RandomBatch;
+
+struct Case {
+  std::string name, norm;
+  Task task;
+  std::size_t rows;
+};
+
+std::unique_ptr<Model> make(const Case& one, const std::string& backend) {
+  std::map<std::string, Value> options;
+  if (!one.norm.empty()) options["norm"] = one.norm;
+  return testing::make(one.name, backend, one.task, options);
+}
+
+// ‖a − b‖ / ‖b‖
+double distance(std::span<const float> a, std::span<const float> b) {
+  double difference = 0.0, norm = 0.0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double x = a[i], y = b[i];
+    difference += (x - y) * (x - y);
+    norm += y * y;
+  }
+  return norm == 0.0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+class NativeCnn : public ::testing::TestWithParam<Case> {};
+
+TEST_P(NativeCnn, AgreesWithLibTorchToOneInAHundredThousand) {
+  const auto native = make(GetParam(), "native"), torch = make(GetParam(), "torch");
+  ASSERT_EQ(native->layout(), torch->layout());
+  ASSERT_EQ(copy(native->parameters()), copy(torch->parameters()));
+  const auto& layout = native->layout();
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    // Other numbers of images: oneDNN's primitives are made for one number each.
+    const RandomBatch batch(GetParam().rows + step % 2, GetParam().task, step);
+    EXPECT_NEAR(native->backward(batch.get()), torch->backward(batch.get()), 1e-5);
+    for (const auto& entry : layout.entries()) {
+      EXPECT_LT(distance(entry.of(native->gradients()), entry.of(torch->gradients())), 1e-5) << entry.name;
+      EXPECT_LT(distance(entry.of(native->parameters()), entry.of(torch->parameters())), 1e-6) << entry.name;
+    }
+    for (std::size_t i = 0; i < layout.trainable(); ++i) {
+      native->parameters()[i] = torch->parameters()[i] -= 0.01f * torch->gradients()[i];
+    }
+  }
+  const RandomBatch batch(70, GetParam().task, 9);  // more than are predicted at a time
+  EXPECT_LT(distance(predict(*native, batch.get()), predict(*torch, batch.get())), 1e-5);
+}
+
+TEST_P(NativeCnn, ShowsTheLayersThatLibTorchShows) {
+  const auto native = make(GetParam(), "native"), torch = make(GetParam(), "torch");
+  struct Shown {
+    std::size_t rows, rows_per_example;
+    std::vector<float> inputs, deltas;
+  };
+  const RandomBatch batch(GetParam().rows, GetParam().task);
+  for (const bool training : {true, false}) {
+    std::map<std::size_t, Shown> shown[2];
+    Model* const models[] = {native.get(), torch.get()};
+    for (std::size_t m = 0; m < 2; ++m) {
+      models[m]->observe([&](const LayerPass& pass) {
+        EXPECT_EQ(pass.layer.weight.name, models[m]->layers()[pass.index].weight.name);
+        shown[m][pass.index] = {pass.rows, pass.rows_per_example, copy(pass.inputs), copy(pass.deltas)};
+      });
+      if (training) models[m]->backward(batch.get());
+      if (!training) predict(*models[m], batch.get());
+    }
+    ASSERT_EQ(shown[0].size(), torch->layers().size());
+    ASSERT_EQ(shown[1].size(), native->layers().size());
+    for (const auto& [index, pass] : shown[0]) {
+      const Shown& expected = shown[1].at(index);
+      EXPECT_EQ(native->layers()[index].weight.name, torch->layers()[index].weight.name);
+      EXPECT_EQ(pass.rows, expected.rows);
+      EXPECT_EQ(pass.rows_per_example, expected.rows_per_example);
+      ASSERT_EQ(pass.inputs.size(), expected.inputs.size());
+      ASSERT_EQ(pass.deltas.size(), expected.deltas.size());
+      EXPECT_LT(distance(pass.inputs, expected.inputs), 1e-5) << index;
+      EXPECT_LT(distance(pass.deltas, expected.deltas), 1e-5) << index;
+    }
+  }
+}
+
+TEST_P(NativeCnn, GivesTheSameBitsOnAnyThread) {
+  const RandomBatch batch(GetParam().rows, GetParam().task);
+  const auto gradients = [&] {
+    const auto model = make(GetParam(), "native");
+    model->backward(batch.get());
+    model->backward(batch.get());
+    return copy(model->gradients());
+  };
+  const auto here = gradients();
+  std::vector<float> first, second;
+  std::thread one([&] { first = gradients(); }), two([&] { second = gradients(); });
+  one.join();
+  two.join();
+  EXPECT_EQ(first, here);
+  EXPECT_EQ(second, here);
+}
+
+const Task kGrey{.input_shape = {1, 28, 28}, .outputs = 10}, kColour{.input_shape = {3, 32, 32}, .outputs = 10};
+const Task kOdd{.input_shape = {2, 23, 21}, .outputs = 3, .loss = Loss::mse};
+INSTANTIATE_TEST_SUITE_P(EveryNetwork, NativeCnn,
+                         ::testing::Values(Case{"cnn_mnist", "", kGrey, 10}, Case{"cnn_cifar", "", kColour, 5},
+                                           Case{"cnn_mnist", "", kOdd, 1}, Case{"lenet", "batch", kGrey, 8},
+                                           Case{"lenet", "group", kGrey, 3}, Case{"lenet", "group", kOdd, 4},
+                                           Case{"cnn4", "batch", kColour, 4}, Case{"cnn4", "group", kOdd, 2}),
+                         [](const auto& info) {
+                           const Case& one = info.param;
+                           return fmt::format("{}_{}_{}", one.name, one.norm, one.task.input_shape[1]);
+                         });
+
+TEST(NativeCnnWithGaussianWeights, HasTheGradientOfItsDraw) {
+  const Task task{.input_shape = {1, 8, 8}, .outputs = 3};
+  const auto model = make_variational(testing::make("cnn_mnist", "native", task), false);
+  testing::initialise(*model);
+  std::ranges::fill(model->rhos(), -2.0f);
+  double error = 1.0;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {  // the best of a few: a relu's kink is no derivative
+    error = std::min(error, gradient_error(*model, RandomBatch(2, task, seed).get(), 1e-2, 9973));
+  }
+  EXPECT_LT(error, 3e-2);
+}
+
+TEST(NativeCnnWithGaussianWeights, PredictsAsTheNetworkWhenTheyHaveNoWidth) {
+  for (const auto* name : {"cnn_mnist", "lenet"}) {
+    auto network = testing::make(name, "native", kGrey);
+    const RandomBatch batch(4, kGrey);
+    const auto expected = predict(*network, batch.get());
+    const auto start = copy(network->parameters());
+    const auto model = make_variational(std::move(network), false);
+    const auto count = static_cast<std::ptrdiff_t>(model->gaussians());
+    std::copy(start.begin(), start.begin() + count, model->means().begin());
+    std::copy(start.begin() + count, start.end(), model->parameters().begin() + 2 * count);
+    std::ranges::fill(model->rhos(), -20.0f);
+    EXPECT_LT(testing::largest_difference(predict(*model, batch.get()), expected), 1e-5) << name;
+  }
+}
+
+// Before any test has loaded LibTorch.
+const bool kUserChoseCore = std::getenv("OPENBLAS_CORETYPE") != nullptr;
+
+TEST(OpenBlas, TakesTheKernelsThatTheCpuCanRun) {
+  if (kUserChoseCore) GTEST_SKIP() << "OPENBLAS_CORETYPE is set";
+  testing::make("mlp", "torch", {.input_shape = {4}, .outputs = 3});
+  const std::string core = openblas_core_of_this_cpu();
+  if (core.empty()) GTEST_SKIP() << "OpenBLAS chooses for this CPU";
+  EXPECT_TRUE(kernels_in_use().ends_with("OpenBLAS " + core)) << kernels_in_use();
+}
+
+}  // namespace
+}  // namespace parley
