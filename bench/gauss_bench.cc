@@ -6,17 +6,17 @@
 #include "parley/gauss/diagonal.h"
 #include "parley/gauss/normal.h"
 #include "parley/gauss/solve.h"
-#include "parley/update/update.h"
+#include "parley/update/sum.h"
 #include "triad.h"
 
 namespace parley {
 namespace {
 
-void fold(benchmark::State& state, const Schema& schema) {
-  Update update;
-  update.shape(schema);
+void fold(benchmark::State& state, Schema channels) {
+  const SharedSchema schema = share(std::move(channels));
+  Update update(schema);
   update.weight = 600.0;
-  for (auto& channel : update.channels) std::fill(channel.begin(), channel.end(), 0.5f);
+  for (auto& channel : update.channels()) std::fill(channel.begin(), channel.end(), 0.5f);
   Sum sum(schema);
   against_triad(state, {.read = 24.0 * kElements, .written = 16.0 * kElements}, [&] { sum.add(update); });
 }
@@ -24,21 +24,22 @@ void fold(benchmark::State& state, const Schema& schema) {
 // An update of (Λ, Λμ): float channels, times the weight, into double sums. 4 bytes read from the update, 8 read from
 // and 8 written to the sum, for each of the two channels.
 void fold_natural(benchmark::State& state) {
-  fold(state, {.channels = {{"precision", kElements}, {"precision_mean", kElements}}, .scalars = {}});
+  fold(state, {.channels = {{.name = "precision", .count = kElements}, {.name = "shift", .count = kElements}}});
 }
 BENCHMARK(fold_natural)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(30);
 
 // The same sums from (Λ, μ), as FOLA sends them: the product is formed in double on the way. Counted as one pass; that
 // Λ is read for each of the two sums is at the fold's expense.
 void fold_posterior(benchmark::State& state) {
-  fold(state, {.channels = {{"precision", kElements}, {.name = "theta", .size = kElements, .times = "precision"}},
-               .scalars = {}});
+  fold(state, {.channels = {{.name = "precision", .count = kElements},
+                            {.name = "theta", .count = kElements, .times = "precision"}}});
 }
 BENCHMARK(fold_posterior)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(30);
 
 // Merging the sums of two blocks of the cohort: 16 bytes read, 8 written.
 void merge_sums(benchmark::State& state) {
-  const Schema schema{.channels = {{"precision", kElements}, {"precision_mean", kElements}}, .scalars = {}};
+  const SharedSchema schema =
+      share({.channels = {{.name = "precision", .count = kElements}, {.name = "shift", .count = kElements}}});
   Sum sum(schema), other(schema);
   against_triad(state, {.read = 32.0 * kElements, .written = 16.0 * kElements}, [&] { sum.merge(other); });
 }

@@ -28,6 +28,7 @@ class Process {
 
   void kill(int signal) const;
   bool running();
+  int pid() const { return pid_; }
   Outcome wait();
 
  private:

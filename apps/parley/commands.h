@@ -31,6 +31,13 @@ struct ExperimentArguments {
 // --threads; 0 means all cores. An unsigned option alone would read -1 as a number beyond every machine.
 void add_threads(CLI::App& command, std::size_t& threads, const std::string& meaning);
 std::size_t resolve_threads(std::size_t asked);
+// How many processes mpirun started, in all and on this machine; 1 without it.
+struct Launch {
+  std::size_t ranks = 1, here = 1;
+};
+Launch launched();
+// For a command that one process does alone. Throws InputError under mpirun.
+void refuse_ranks(const std::string& command);
 // Where a command writes when --out is not given: runs/<name of the file>.
 std::filesystem::path default_folder(const std::string& experiment_file);
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "commands.h"
@@ -42,7 +43,25 @@ void add_threads(CLI::App& command, std::size_t& threads, const std::string& mea
 }
 
 std::size_t resolve_threads(std::size_t asked) {
-  return asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
+  return asked > 0 ? asked : std::max<std::size_t>(1, std::thread::hardware_concurrency() / launched().here);
+}
+
+Launch launched() {
+  const auto number = [](std::initializer_list<const char*> names) -> std::size_t {
+    for (const char* name : names) {
+      if (const char* text = std::getenv(name)) return std::max(1ul, std::strtoul(text, nullptr, 10));
+    }
+    return 1;
+  };
+  return {.ranks = number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}),  // Open MPI; MPICH and its kin
+          .here = number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})};
+}
+
+void refuse_ranks(const std::string& command) {
+  if (const std::size_t ranks = launched().ranks; ranks > 1) {
+    fail("mpirun started {} processes, and parley {} is for one; run it without mpirun (only parley run uses ranks)",
+         ranks, command);
+  }
 }
 
 std::filesystem::path default_folder(const std::string& experiment_file) {

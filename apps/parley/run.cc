@@ -1,11 +1,16 @@
 // parley run, compare, sweep: experiments.
 #include <array>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "commands.h"
 #include "parley/base/errors.h"
 #include "parley/engine/study.h"
 #include "parley/report/report.h"
+#ifdef PARLEY_MPI
+#include "parley/engine/mpi/mpi.h"
+#endif
 #ifdef PARLEY_TORCH
 #include "parley/model/torch/torch_models.h"
 #endif
@@ -65,18 +70,35 @@ void write_report(const fs::path& folder) {
   real_files().replace(folder / "report.html", render_report(read_runs(folders)));
 }
 
-void describe(const Experiment& experiment, std::size_t threads) {
+void describe(const Experiment& experiment, const std::string& machine) {
 #ifdef PARLEY_TORCH
   if (const std::string warning = torch_blas_warning(); !warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
 #endif
   const Dataset& train = *experiment.federated.data.train;
   fmt::print("{}: {} train + {} test examples, {}\n", train.name, train.size(), experiment.federated.data.test->size(),
              experiment.partition_text);
-  fmt::print("{}, {} parameters; {}; {} thread{}\n", experiment.describe_model(), experiment.layout->size(),
-             experiment.settings.method.text("name"), threads, threads == 1 ? "" : "s");
+  fmt::print("{}, {} parameters; {}; {}\n", experiment.describe_model(), experiment.layout->size(),
+             experiment.settings.method.text("name"), machine);
 }
 
-void run_one(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
+void refuse_peers(const Settings& settings) {
+  if (!settings.among_peers) return;
+  fail("method.name = \"{}\": peers meet in simulated time, which one process keeps; run it without mpirun",
+       settings.method.text("name"));
+}
+
+// Who runs the client sides, and how that is called.
+struct Crew {
+  std::string text;
+  MakeExecutor make_executor = {};
+};
+
+Crew threads_alone(std::size_t threads) {
+  return {.text = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s")};
+}
+
+void run_one(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite,
+             const Crew& crew) {
   const Settings settings = resolve(arguments.read(), catalogue());
   const fs::path folder = where.out.empty() ? pick_folder(arguments.file, resume) : fs::path(where.out);
   if (holds_run(folder) && !resume && !overwrite) {
@@ -87,10 +109,13 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   DataCache cache;
   const Experiment experiment = build(settings, catalogue(), cache);
   const std::size_t threads = resolve_threads(where.threads);
-  describe(experiment, threads);
+  if (crew.make_executor) refuse_peers(settings);
+  describe(experiment, crew.text);
   ProgressBar bar;
   bar.title(settings.method.text("name"));
-  const auto summary = run_experiment(experiment, folder, {.threads = threads, .resume = resume, .progress = &bar});
+  const auto summary =
+      run_experiment(experiment, folder,
+                     {.threads = threads, .resume = resume, .make_executor = crew.make_executor, .progress = &bar});
   bar.clear();
   write_report(folder);
   const Json& last = summary.metrics.back();
@@ -111,6 +136,52 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   }
   fmt::print("results in {}: model.safetensors, metrics.jsonl, config.toml, {}report.html\n", folder.string(),
              settings.evaluate.flag("clients") ? "clients.json, " : "");
+}
+
+#ifdef PARLEY_MPI
+// A rank other than 0 only answers. What is wrong with the input, rank 0 says for all.
+void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
+  int argc = 0;
+  char** argv = nullptr;
+  const mpi::Session session(argc, argv);
+  const std::size_t threads = resolve_threads(where.threads);
+  try {
+    if (session.rank() > 0) {
+      const Settings settings = resolve(arguments.read(), catalogue());
+      refuse_peers(settings);
+      DataCache cache;
+      return mpi::serve(session, build(settings, catalogue(), cache), threads);
+    }
+    run_one(arguments, where, resume, overwrite,
+            {.text = fmt::format("{} ranks of {} thread{} ({})", session.ranks(), threads, threads == 1 ? "" : "s",
+                                 session.library()),
+             .make_executor = mpi::executor(session)});
+  } catch (const InputError& error) {
+    if (session.rank() == 0) {
+      fmt::print(stderr, "parley: {}\n", error.what());
+      session.abort(error.exit_code());
+    }
+    for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));  // until rank 0 has said it and ends the job
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "parley: rank {} of {}: {}; finished rounds are kept, go on with --resume\n", session.rank(),
+               session.ranks(), error.what());
+    session.abort(1);
+  }
+}
+#endif
+
+void run_as_launched(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
+  if (launched().ranks == 1) {
+    return run_one(arguments, where, resume, overwrite, threads_alone(resolve_threads(where.threads)));
+  }
+#ifdef PARLEY_MPI
+  run_on_ranks(arguments, where, resume, overwrite);
+#else
+  fail(
+      "mpirun started {} processes, and this parley was built without MPI; run it without mpirun, or install "
+      "libopenmpi-dev and build again with -DPARLEY_MPI=ON",
+      launched().ranks);
+#endif
 }
 
 // Runs the study, prints the tables, writes table.txt and report.html beside the run folders.
@@ -160,7 +231,7 @@ void add_run(CLI::App& app) {
   where->add_to(*command);
   auto* resume_flag = command->add_flag("--resume", *resume, "go on from the last finished round");
   command->add_flag("--overwrite", *overwrite, "replace the run that --out holds")->excludes(resume_flag);
-  command->callback([=] { run_one(*arguments, *where, *resume, *overwrite); });
+  command->callback([=] { run_as_launched(*arguments, *where, *resume, *overwrite); });
 }
 
 void add_compare(CLI::App& app) {
@@ -173,6 +244,7 @@ void add_compare(CLI::App& app) {
   where->add_to(*command);
   study->add_to(*command)->required();
   command->callback([=] {
+    refuse_ranks("compare");
     const Config config = arguments->read();
     std::vector<std::int64_t> seeds = study->seeds;
     if (seeds.empty()) seeds.push_back(resolve(config, catalogue()).run.integer("seed"));
@@ -190,6 +262,7 @@ void add_sweep(CLI::App& app) {
   where->add_to(*command);
   study->add_to(*command);
   command->callback([=] {
+    refuse_ranks("sweep");
     const fs::path out = where->out.empty() ? default_folder(arguments->file) : fs::path(where->out);
     run_and_show(plan_sweep(arguments->read(), study->methods, study->seeds, catalogue(), out), out,
                  resolve_threads(where->threads));

@@ -5,8 +5,11 @@
 
 namespace parley {
 
-std::unique_ptr<Engine> make_engine(const Experiment& experiment, ClientStore& store, std::size_t threads) {
-  if (!experiment.settings.among_peers) return std::make_unique<Federation>(experiment, store, threads);
+std::unique_ptr<Engine> make_engine(const Experiment& experiment, ClientStore& store, std::size_t threads,
+                                    const MakeExecutor& make_executor) {
+  if (!experiment.settings.among_peers) {
+    return std::make_unique<Federation>(experiment, store, threads, make_executor ? make_executor : on_threads);
+  }
   return peers().at(experiment.settings.method.text("name")).make.make(experiment, store, threads);
 }
 

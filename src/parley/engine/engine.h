@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "parley/engine/executor.h"
 #include "parley/model/evaluation.h"
 #include "parley/store/client_store.h"
 #include "parley/store/run_folder.h"
@@ -60,7 +61,9 @@ class Engine {
 struct Experiment;
 // The experiment and the store must outlive the engine.
 using MakeEngine = std::function<std::unique_ptr<Engine>(const Experiment&, ClientStore&, std::size_t threads)>;
-// The one that the experiment's method asks for.
-std::unique_ptr<Engine> make_engine(const Experiment& experiment, ClientStore& store, std::size_t threads);
+// The one that the experiment's method asks for. Client sides run on threads unless another executor is given; peers
+// take no other.
+std::unique_ptr<Engine> make_engine(const Experiment& experiment, ClientStore& store, std::size_t threads,
+                                    const MakeExecutor& make_executor = {});
 
 }  // namespace parley

@@ -391,7 +391,7 @@ TEST(Fold, MemoryHoldsAWindowNotTheCohort) {
   const SharedSchema schema = share({.channels = {{.name = "theta", .count = 4}}});
   std::atomic<std::size_t> alive{0}, most{0};
   constexpr std::size_t kWindow = 8;
-  OrderedFold fold(schema, kWindow, [&](std::size_t, Answer*) { --alive; });
+  OrderedFold fold(schema, kWindow, [&](std::size_t, Settlement&) { --alive; });
   run_jobs(2, 200, [&](std::size_t, std::size_t position) {
     auto answer = fold.borrow();
     const std::size_t now = ++alive;

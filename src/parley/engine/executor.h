@@ -6,6 +6,8 @@
 
 #include "parley/engine/fold.h"
 #include "parley/engine/server_side.h"
+#include "parley/engine/workers.h"
+#include "parley/store/client_store.h"
 
 namespace parley {
 
@@ -27,5 +29,10 @@ class Executor {
   // anything but a RefusedUpdate.
   virtual void run(const RoundInProgress& round) = 0;
 };
+
+// What a client holds.
+using DataOf = std::function<OwnData(std::size_t client)>;
+// Workers, data and store must outlive the executor.
+using MakeExecutor = std::function<std::unique_ptr<Executor>(Workers& workers, DataOf data_of, ClientStore& store)>;
 
 }  // namespace parley

@@ -4,12 +4,14 @@
 
 namespace parley {
 
-Federation::Federation(const Experiment& experiment, ClientStore& store, std::size_t threads)
+Federation::Federation(const Experiment& experiment, ClientStore& store, std::size_t threads,
+                       const MakeExecutor& make_executor)
     : experiment_(experiment),
       server_(experiment.server_setup()),
       workers_(experiment.client_setup(server_.schema()), threads),
       evaluator_(experiment, workers_, store),
-      executor_(workers_, [this](std::size_t client) { return evaluator_.data_of(client); }, store) {
+      executor_(make_executor(
+          workers_, [this](std::size_t client) { return evaluator_.data_of(client); }, store)) {
   for (const auto& rows : experiment.federated.partition.clients) sizes_.push_back(rows.size());
 }
 
@@ -17,29 +19,28 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   const OpenRound round = server_.open(number, sizes_);
   const std::size_t asked = round.cohort.size(), bytes_down = round.broadcast.wire_bytes();
   RoundReport report{.round = number};
-  const auto account = [&](std::size_t position, Answer* accepted) {
-    if (accepted != nullptr) {
-      const Update& update = accepted->update;
-      const double seconds = experiment_.pace->turn_seconds(update.client, bytes_down, update.training.steps,
-                                                            update.wire_bytes());
-      report.epochs += accepted->epochs;
+  const auto account = [&](std::size_t position, Settlement& settled) {
+    if (!settled.refusal) {
+      const double seconds =
+          experiment_.pace->turn_seconds(settled.client, bytes_down, settled.steps, settled.wire_bytes);
+      report.epochs += settled.epochs;
       report.simulated_seconds = std::max(report.simulated_seconds, seconds);  // the slowest node and link
-      if (accepted->own) evaluator_.remember(update.client, std::move(*accepted->own));
+      if (settled.own) evaluator_.remember(settled.client, std::move(*settled.own));
     }
     if (done) done(position + 1, asked);
   };
-  OrderedFold fold(server_.schema(), executor_.window(), account);
-  executor_.run({.round = round,
-                 .invitation =
-                     [&](std::size_t position) {
-                       return Invitation{.broadcast = round.broadcast,
-                                         .client = round.cohort[position],
-                                         .cohort = asked,
-                                         .seed = experiment_.seed(),
-                                         .test_own = evaluator_.asks_clients()};
-                     },
-                 .check = [&](const Update& update) { server_.check(round, update); },
-                 .fold = fold});
+  OrderedFold fold(server_.schema(), executor_->window(), account);
+  executor_->run({.round = round,
+                  .invitation =
+                      [&](std::size_t position) {
+                        return Invitation{.broadcast = round.broadcast,
+                                          .client = round.cohort[position],
+                                          .cohort = asked,
+                                          .seed = experiment_.seed(),
+                                          .test_own = evaluator_.asks_clients()};
+                      },
+                  .check = [&](const Update& update) { server_.check(round, update); },
+                  .fold = fold});
   FoldedRound folded = fold.take();
   const Sum& sum = folded.sum;
   report.clients = sum.count();

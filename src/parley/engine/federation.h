@@ -15,7 +15,8 @@ namespace parley {
 class Federation final : public Engine {
  public:
   // The experiment and the store must outlive the federation.
-  Federation(const Experiment& experiment, ClientStore& store, std::size_t threads);
+  Federation(const Experiment& experiment, ClientStore& store, std::size_t threads,
+             const MakeExecutor& make_executor = on_threads);
 
   State& state() override { return server_.state(); }
   const State& state() const { return server_.state(); }
@@ -39,7 +40,7 @@ class Federation final : public Engine {
   std::vector<std::size_t> sizes_;  // examples of each client
   Workers workers_;
   Evaluator evaluator_;
-  ThreadExecutor executor_;
+  std::unique_ptr<Executor> executor_;
 };
 
 }  // namespace parley

@@ -1,19 +1,48 @@
 #include "parley/engine/fold.h"
 
 namespace parley {
+namespace {
 
-void BlockSum::add(const Update* update) {
-  if (update != nullptr) block_.add(*update);
-  if (++next_ % kFoldBlock == 0 && block_.count() > 0) {
-    total_.merge(block_);
-    block_.clear();
-  }
+Settlement settlement_of(Answer* answer, std::optional<std::string> refusal) {
+  if (refusal) return {.client = answer != nullptr ? answer->update.client : 0, .refusal = std::move(refusal)};
+  return {.client = answer->update.client,
+          .steps = answer->update.training.steps,
+          .wire_bytes = answer->update.wire_bytes(),
+          .epochs = answer->epochs,
+          .own = std::move(answer->own)};
 }
+
+}  // namespace
+
+void Blocks::add(const Update* update) {
+  if (update != nullptr) block_.add(*update);
+  if (++next_ % kFoldBlock != 0) return;
+  sink_(block_);
+  block_.clear();
+}
+
+void Blocks::finish() {
+  if (next_ % kFoldBlock != 0) sink_(block_);
+}
+
+BlockSum::BlockSum(const SharedSchema& schema)
+    : total_(schema), blocks_(schema, [this](Sum& block) {
+        if (block.count() > 0) total_.merge(block);
+      }) {}
 
 Sum BlockSum::take() {
-  if (block_.count() > 0) total_.merge(block_);
+  blocks_.finish();
   return std::move(total_);
 }
+
+OrderedFold::OrderedFold(const SharedSchema& schema, std::size_t window, Settled settled, Blocks::Sink sink)
+    : window_(window),
+      settled_(std::move(settled)),
+      total_(schema),
+      blocks_(
+          schema, sink ? std::move(sink) : [this](Sum& block) {
+            if (block.count() > 0) total_.merge(block);
+          }) {}
 
 std::unique_ptr<Answer> OrderedFold::borrow() {
   const std::lock_guard lock(mutex_);
@@ -29,13 +58,17 @@ void OrderedFold::push(std::size_t position, std::unique_ptr<Answer> answer, std
   if (stopped_) return;
   waiting_[position] = {std::move(answer), std::move(refusal)};
   for (auto first = waiting_.begin(); first != waiting_.end() && first->first == next_; first = waiting_.begin()) {
-    fold(first->first, first->second);
+    fold(first->second);
     if (first->second.answer) free_.push_back(std::move(first->second.answer));
     waiting_.erase(first);
-    ++next_;
   }
   lock.unlock();
   moved_.notify_all();
+}
+
+void OrderedFold::push_block(Sum& block, std::vector<Settlement>& settlements) {
+  if (block.count() > 0) total_.merge(block);
+  for (Settlement& settlement : settlements) settle(settlement);
 }
 
 void OrderedFold::stop() {
@@ -44,11 +77,24 @@ void OrderedFold::stop() {
   moved_.notify_all();
 }
 
-void OrderedFold::fold(std::size_t position, const Finished& finished) {
-  if (finished.refusal) refused_.push_back({position, *finished.refusal});
-  Answer* const accepted = finished.refusal ? nullptr : finished.answer.get();
-  sum_.add(accepted != nullptr ? &accepted->update : nullptr);
-  if (settled_) settled_(position, accepted);
+// A block is handed over after its last position is settled, so that who takes it knows what became of all.
+void OrderedFold::fold(Finished& finished) {
+  Answer* const answer = finished.answer.get();
+  const bool refused = finished.refusal.has_value();
+  Settlement settlement = settlement_of(answer, std::move(finished.refusal));
+  settle(settlement);
+  blocks_.add(refused ? nullptr : &answer->update);
+}
+
+void OrderedFold::settle(Settlement& settlement) {
+  if (settlement.refusal) refused_.push_back({next_, *settlement.refusal});
+  if (settled_) settled_(next_, settlement);
+  ++next_;
+}
+
+FoldedRound OrderedFold::take() {
+  blocks_.finish();
+  return {std::move(total_), std::move(refused_)};
 }
 
 }  // namespace parley

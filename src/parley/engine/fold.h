@@ -20,23 +20,48 @@ namespace parley {
 
 inline constexpr std::size_t kFoldBlock = 8;
 
-// Adds what comes in order, block by block.
-class BlockSum {
+// Adds what comes in order, and hands over each block of kFoldBlock positions when it is full.
+class Blocks {
  public:
-  explicit BlockSum(const SharedSchema& schema) : total_(schema), block_(schema) {}
+  using Sink = std::function<void(Sum& block)>;  // may be empty, where all of a block were refused
+  Blocks(const SharedSchema& schema, Sink sink) : block_(schema), sink_(std::move(sink)) {}
 
   // The next position, with its update or, for one that was refused, with none.
   void add(const Update* update);
+  // Hands over what the last block has.
+  void finish();
+
+ private:
+  Sum block_;
+  Sink sink_;
+  std::size_t next_ = 0;
+};
+
+// The blocks' sum.
+class BlockSum {
+ public:
+  explicit BlockSum(const SharedSchema& schema);
+  void add(const Update* update) { blocks_.add(update); }
   Sum take();
 
  private:
-  Sum total_, block_;
-  std::size_t next_ = 0;
+  Sum total_;
+  Blocks blocks_;
 };
 
 struct Refusal {
   std::size_t position;  // in the cohort
   std::string reason;
+};
+
+// What became of one position of the cohort.
+struct Settlement {
+  std::size_t client = 0;
+  std::optional<std::string> refusal = {};  // why it was refused; nothing: it was accepted
+  std::size_t steps = 0;
+  std::size_t wire_bytes = 0;
+  double epochs = 0.0;
+  std::optional<ClientResult> own = {};
 };
 
 struct FoldedRound {
@@ -48,20 +73,23 @@ struct FoldedRound {
 //           that is further ahead. Whose turn it is never waits.
 class OrderedFold {
  public:
-  // Called in cohort order, one at a time, after a client has been folded (with its answer) or refused (with none).
-  using Settled = std::function<void(std::size_t position, Answer* accepted)>;
+  // Called in cohort order, one at a time, after a client has been folded or refused.
+  using Settled = std::function<void(std::size_t position, Settlement& settlement)>;
 
-  OrderedFold(const SharedSchema& schema, std::size_t window, Settled settled)
-      : window_(window), settled_(std::move(settled)), sum_(schema) {}
+  // A sink takes the blocks of whoever folds a part of a cohort; without one they are merged here.
+  OrderedFold(const SharedSchema& schema, std::size_t window, Settled settled, Blocks::Sink sink = {});
 
   // An answer to fill, recycled where possible.
   std::unique_ptr<Answer> borrow();
   // Once for each position: an answer that has been checked, or the reason why there is none.
   void push(std::size_t position, std::unique_ptr<Answer> answer, std::optional<std::string> refusal);
+  // The next block, folded elsewhere, with what became of its positions; in cohort order, from one thread.
+  void push_block(Sum& block, std::vector<Settlement>& settlements);
+  const SharedSchema& schema() const { return total_.shared_schema(); }
   // Lets waiting workers go when the round has failed.
   void stop();
   // After the last push.
-  FoldedRound take() { return {sum_.take(), std::move(refused_)}; }
+  FoldedRound take();
 
  private:
   struct Finished {
@@ -69,7 +97,8 @@ class OrderedFold {
     std::optional<std::string> refusal;
   };
 
-  void fold(std::size_t position, const Finished& finished);
+  void fold(Finished& finished);
+  void settle(Settlement& settlement);
 
   const std::size_t window_;
   const Settled settled_;
@@ -79,7 +108,8 @@ class OrderedFold {
   bool stopped_ = false;
   std::map<std::size_t, Finished> waiting_;
   std::vector<std::unique_ptr<Answer>> free_;
-  BlockSum sum_;
+  Sum total_;
+  Blocks blocks_;
   std::vector<Refusal> refused_;
 };
 

@@ -152,7 +152,7 @@ class Runner {
             experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
             checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files,
             fingerprint(identity(experiment.settings.to_toml()))),
-        engine_(make_engine(experiment, store_, controls.threads)) {}
+        engine_(make_engine(experiment, store_, controls.threads, controls.make_executor)) {}
 
   RunSummary run() {
     RunSummary summary;
@@ -242,6 +242,7 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
                           const RunControls& controls) {
   if (controls.resume) check_resumable(path, experiment.settings);
   RunFolder folder(path, *controls.files);
+  const FolderLock lock(path);
   Json info = describe(experiment, controls);
   std::optional<Runner> runner;
   try {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "parley/engine/executor.h"
 #include "parley/engine/experiment.h"
 #include "parley/store/run_folder.h"
 
@@ -24,6 +25,7 @@ struct RunControls {
   bool resume = false;
   std::string label;  // how the run is called in tables and plots; empty: the method's name
   Files* files = &real_files();
+  MakeExecutor make_executor = {};  // who runs the client sides; none: threads of this process
   Progress* progress = nullptr;
 };
 

@@ -4,14 +4,11 @@
 #include <functional>
 
 #include "parley/engine/executor.h"
-#include "parley/engine/workers.h"
-#include "parley/store/client_store.h"
 
 namespace parley {
 
 class ThreadExecutor final : public Executor {
  public:
-  using DataOf = std::function<OwnData(std::size_t client)>;
   // Workers and store must outlive it.
   ThreadExecutor(Workers& workers, DataOf data_of, ClientStore& store)
       : workers_(workers), data_of_(std::move(data_of)), store_(store) {}
@@ -24,5 +21,10 @@ class ThreadExecutor final : public Executor {
   DataOf data_of_;
   ClientStore& store_;
 };
+
+// A MakeExecutor.
+inline std::unique_ptr<Executor> on_threads(Workers& workers, DataOf data_of, ClientStore& store) {
+  return std::make_unique<ThreadExecutor>(workers, std::move(data_of), store);
+}
 
 }  // namespace parley

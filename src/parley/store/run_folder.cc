@@ -1,5 +1,11 @@
 #include "parley/store/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <sstream>
 
 #include "parley/base/errors.h"
@@ -22,6 +28,22 @@ void sweep_states(const fs::path& folder, const std::string& keep) {
 }
 
 }  // namespace
+
+FolderLock::FolderLock(const fs::path& folder) : handle_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (handle_ < 0) fail("{}: cannot be opened: {}", folder.string(), std::strerror(errno));
+  if (::flock(handle_, LOCK_EX | LOCK_NB) == 0) return;
+  const int error = errno;
+  ::close(handle_);
+  if (error == EWOULDBLOCK) {
+    fail("{}: another process is writing a run there; wait until it has ended, or choose another --out",
+         folder.string());
+  }
+  fail("{}: cannot be locked: {}", folder.string(), std::strerror(error));
+}
+
+FolderLock::~FolderLock() {
+  ::close(handle_);
+}
 
 RunFolder::RunFolder(fs::path path, Files& files) : path_(std::move(path)), files_(files) {
   make_folder(path_);

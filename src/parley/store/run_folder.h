@@ -15,6 +15,20 @@ namespace parley {
 
 using Json = nlohmann::ordered_json;
 
+// A run folder has one owner at a time: two processes that write to it would destroy each other's files. The lock is on
+// the folder itself, makes no file, and is gone with the process, however that ends.
+class FolderLock {
+ public:
+  // Throws InputError when another process has it.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int handle_;
+};
+
 class RunFolder {
  public:
   // Makes the folder and checks that it can be written to. Throws InputError.

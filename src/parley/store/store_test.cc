@@ -163,5 +163,21 @@ TEST(RunFolder, AFullDiskLeavesTheOldCheckpoint) {
   EXPECT_EQ(state.at("theta")[0], 1.5f);
 }
 
+// By another handle, as another process has one.
+TEST(FolderLock, HasOneOwnerAtATime) {
+  const TempFolder folder;
+  std::optional<FolderLock> owner(std::in_place, folder.path());
+  try {
+    const FolderLock other(folder.path());
+    FAIL() << "two owners";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("another process is writing a run there"), std::string::npos);
+  }
+  owner.reset();
+  EXPECT_NO_THROW(FolderLock(folder.path()));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_THROW(FolderLock(folder / "nowhere"), InputError);
+}
+
 }  // namespace
 }  // namespace parley

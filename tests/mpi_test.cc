@@ -1,0 +1,141 @@
+// mpirun -np N parley run: the bytes of one process, for any number of ranks; and what it refuses.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <sstream>
+#include <thread>
+
+#include "program.h"
+
+namespace parley::tests {
+namespace {
+
+constexpr const char* kExperiment = R"(
+[run]
+rounds = 4
+[data]
+name = "synthetic"
+rows = 400
+features = 8
+classes = 4
+[partition]
+kind = "dirichlet"
+clients = 40
+alpha = 0.5
+[model]
+name = "mlp"
+hidden = [6]
+[client]
+batch = 10
+lr = 0.05
+[server]
+participation = 0.8
+)";
+
+// More ranks than cores, and as root, which mpirun otherwise refuses to do.
+std::vector<std::string> on_ranks(std::size_t ranks, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{"mpirun", "--allow-run-as-root", "--oversubscribe",
+                                   "-np",    std::to_string(ranks), parley_binary()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+std::vector<std::string> run_into(const std::string& out, const std::string& settings,
+                                  const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments{"run", "a.toml", "--out", out, "--threads", "1"};
+  std::istringstream words(settings);
+  for (std::string word; words >> word;) arguments.insert(arguments.end(), {"--set", word});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// Everything a round writes but how long it took.
+std::string without_times(const std::string& metrics) {
+  std::string kept;
+  std::istringstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) {
+    for (const char* key : {"\"seconds\":", "\"evaluation_seconds\":"}) {
+      if (const auto at = line.find(key); at != std::string::npos) line.erase(at, line.find_first_of(",}", at) - at);
+    }
+    kept += line + "\n";
+  }
+  return kept;
+}
+
+class Ranks : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { write_text(folder_ / "a.toml", kExperiment); }
+  TempFolder folder_;
+};
+
+TEST_P(Ranks, GiveTheBytesOfOneProcess) {
+  ASSERT_EQ(parley(folder_.path(), run_into("one", GetParam())).exit_code, 0);
+  for (const std::size_t ranks : {2u, 3u, 5u}) {
+    const std::string out = "r" + std::to_string(ranks);
+    const Outcome outcome = run_command(on_ranks(ranks, run_into(out, GetParam())), folder_.path());
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find(std::to_string(ranks) + " ranks of 1 thread"), std::string::npos) << outcome.out;
+    EXPECT_TRUE(read_text(folder_ / out / "model.safetensors") == read_text(folder_ / "one" / "model.safetensors"))
+        << ranks << " ranks";
+    EXPECT_EQ(without_times(read_text(folder_ / out / "metrics.jsonl")),
+              without_times(read_text(folder_ / "one" / "metrics.jsonl")));
+  }
+}
+
+// One that averages, one whose clients remember, one that keeps every update, one with a posterior, one that asks
+// clients.
+INSTANTIATE_TEST_SUITE_P(Methods, Ranks,
+                         testing::Values("method.name=fedavg", "method.name=scaffold", "method.name=pfnm",
+                                         "method.name=fola method.curvature=input",
+                                         "method.name=ditto evaluate.clients=true"),
+                         [](const auto& test) {
+                           std::string name = test.param.substr(12, test.param.find(' ') - 12);
+                           return name;
+                         });
+
+class Mpi : public Ranks {};
+
+TEST_F(Mpi, AnyRankMayUseThreads) {
+  ASSERT_EQ(parley(folder_.path(), run_into("one", "")).exit_code, 0);
+  auto arguments = run_into("two", "");
+  arguments[arguments.size() - 1] = "2";
+  ASSERT_EQ(run_command(on_ranks(2, arguments), folder_.path()).exit_code, 0);
+  EXPECT_TRUE(read_text(folder_ / "one" / "model.safetensors") == read_text(folder_ / "two" / "model.safetensors"));
+}
+
+TEST_F(Mpi, AKilledRankEndsTheJobAndResumeGoesOn) {
+  const std::string settings = "run.rounds=40 method.name=scaffold";
+  ASSERT_EQ(parley(folder_.path(), run_into("one", settings)).exit_code, 0);
+  {
+    Process job(on_ranks(3, run_into("job", settings)), folder_.path());
+    while (job.running() && count_lines(folder_ / "job" / "metrics.jsonl") < 4) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    const Outcome ranks = run_command({"pgrep", "-P", std::to_string(job.pid())}, folder_.path());
+    ASSERT_FALSE(ranks.out.empty());
+    ::kill(std::stoi(ranks.out.substr(ranks.out.rfind('\n', ranks.out.size() - 2) + 1)), SIGKILL);  // the last
+    EXPECT_NE(job.wait().exit_code, 0);
+  }
+  const Outcome resumed = run_command(on_ranks(2, run_into("job", settings, {"--resume"})), folder_.path());
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_TRUE(read_text(folder_ / "job" / "model.safetensors") == read_text(folder_ / "one" / "model.safetensors"));
+}
+
+TEST_F(Mpi, WhatRanksCannotRunIsRefusedOnce) {
+  const auto refusal = [&](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run_command(on_ranks(3, arguments), folder_.path());
+    EXPECT_NE(outcome.exit_code, 0);
+    std::size_t said = 0;
+    for (auto at = outcome.err.find("parley: "); at != std::string::npos; at = outcome.err.find("parley: ", at + 1)) {
+      ++said;
+    }
+    EXPECT_EQ(said, 1u) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_NE(refusal(run_into("p", "method.name=gossip")).find("run it without mpirun"), std::string::npos);
+  EXPECT_NE(refusal(run_into("q", "client.lrr=1")).find("client.lrr"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "p" / "config.toml"));
+}
+
+}  // namespace
+}  // namespace parley::tests
