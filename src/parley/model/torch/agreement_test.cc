@@ -120,8 +120,8 @@ INSTANTIATE_TEST_SUITE_P(EveryNetwork, NativeCnn,
                                            Case{"cnn_mnist", "", kOdd, 1}, Case{"lenet", "batch", kGrey, 8},
                                            Case{"lenet", "group", kGrey, 3}, Case{"lenet", "group", kOdd, 4},
                                            Case{"cnn4", "batch", kColour, 4}, Case{"cnn4", "group", kOdd, 2}),
-                         [](const auto& info) {
-                           const Case& one = info.param;
+                         [](const auto& made) {
+                           const Case& one = made.param;
                            return fmt::format("{}_{}_{}", one.name, one.norm, one.task.input_shape[1]);
                          });
 
