@@ -13,7 +13,7 @@ find_package(Eigen3 REQUIRED NO_MODULE)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_path(PARLEY_DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
 find_library(PARLEY_DNNL dnnl REQUIRED)
-if(PARLEY_TORCH)
+if(PARLEY_TORCH AND NOT PARLEY_LEVEL)
   find_package(Torch REQUIRED)
   # LibTorch's products.
   find_path(PARLEY_CBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu/openblas-pthread openblas openblas-pthread
@@ -51,6 +51,8 @@ endif()
 
 # The instruction set; each room takes it for itself alone, because LibTorch's headers must not see it (model/torch).
 add_library(parley_arch INTERFACE)
-if(PARLEY_NATIVE)
+if(PARLEY_LEVEL)
+  target_compile_options(parley_arch INTERFACE -march=${PARLEY_LEVEL} -mprefer-vector-width=512)
+elseif(PARLEY_NATIVE)
   target_compile_options(parley_arch INTERFACE -march=native -mprefer-vector-width=512)
 endif()

@@ -314,7 +314,8 @@ TEST_F(CommandLine, DataShowCountsEveryRow) {
 
 TEST_F(CommandLine, BenchMeasuresOneThreadAndMore) {
   const std::string said = done({"bench", "e.toml", "--set", "run.rounds=1", "--threads", "2"});
-  for (const char* part : {"clients/s", "steps/s", "samples/s", "speed-up", "peak memory"}) {
+  for (const char* part :
+       {"clients/s", "steps/s", "samples/s", "speed-up", "peak memory", "kernels: oneDNN", "limits of one thread"}) {
     EXPECT_TRUE(contains(said, part)) << part << " in " << said;
   }
   EXPECT_TRUE(std::regex_search(said, std::regex("\n1 +[0-9.]+ ")) &&

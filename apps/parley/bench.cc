@@ -1,7 +1,11 @@
 // parley bench: how fast whole rounds are on this machine.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <functional>
+#include <limits>
 #include <set>
 
 #include "commands.h"
@@ -61,6 +65,49 @@ Speed measure(const Experiment& experiment, std::size_t threads, std::size_t rou
   return speed;
 }
 
+double best_seconds(int repetitions, const std::function<void()>& work) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < repetitions; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+// What one thread of this machine can do at best.
+struct Limits {
+  double products, memory;  // floating-point operations and bytes a second
+};
+
+Limits measure_limits() {
+  constexpr std::size_t kRows = 64, kWidth = 512, kBytes = std::size_t{1} << 26;
+  const Flat a(kRows * kWidth, 0.1f), b(kWidth * kWidth, 0.1f);
+  Flat c(kRows * kWidth);
+  const double product = best_seconds(
+      50, [&] { multiply(Form::plain, Form::transposed, kRows, kWidth, kWidth, a.data(), b.data(), c.data()); });
+  const std::vector<char> from(kBytes, 1);
+  std::vector<char> to(kBytes);
+  const double copy = best_seconds(5, [&] { std::memcpy(to.data(), from.data(), kBytes); });
+  return {.products = 2.0 * kRows * kWidth * kWidth / product, .memory = 2.0 * kBytes / copy};
+}
+
+// Operations of the layers' products in a training step, for one example: forward, and back to the weights and, but at
+// the first layer, to the inputs. 0 for a model that does not show its layers.
+double operations(const Experiment& experiment) {
+  const auto model = experiment.new_model();
+  double sum = 0.0;
+  model->observe([&](const LayerPass& pass) {
+    sum += (pass.index == 0 ? 4.0 : 6.0) * static_cast<double>(pass.rows) * static_cast<double>(pass.layer.weight.size);
+  });
+  std::size_t width = 1;
+  for (const auto extent : experiment.task.input_shape) width *= static_cast<std::size_t>(extent);
+  const std::vector<float> inputs(width);
+  std::vector<float> outputs(model->outputs());
+  model->predict({.size = 1, .inputs = inputs}, outputs);
+  return sum;
+}
+
 void bench(const std::string& file, const std::vector<std::string>& assignments, std::size_t threads) {
   Config config = file.empty() ? Config::parse(kDefaultExperiment, "parley bench") : Config::read(file);
   for (const auto& assignment : assignments) config.set(assignment);
@@ -76,7 +123,7 @@ void bench(const std::string& file, const std::vector<std::string>& assignments,
              experiment.federated.data.train->name, experiment.partition_text, experiment.describe_model(),
              settings.client.integer("batch"), rounds, kernels_in_use());
   Table table({"threads", "clients/s", "steps/s", "samples/s", "s/round", "speed-up"});
-  double one_thread = 0.0;
+  double one_thread = 0.0;  // samples a second
   for (const std::size_t count : std::set<std::size_t>{1, threads}) {
     const Speed speed = measure(experiment, count, rounds);
     const auto rate = [&](std::size_t n) { return static_cast<double>(n) / speed.seconds; };
@@ -87,6 +134,13 @@ void bench(const std::string& file, const std::vector<std::string>& assignments,
                fmt::format("{:.2f}", rate(speed.samples) / one_thread)});
   }
   fmt::print("{}\npeak memory {}\n", table.text(), bytes_text(peak_memory()));
+  const Limits limits = measure_limits();
+  fmt::print("limits of one thread: products {:.1f} GFLOP/s, memory {:.1f} GB/s (copy)\n", limits.products * 1e-9,
+             limits.memory * 1e-9);
+  if (const double each = operations(experiment); each > 0.0) {
+    fmt::print("reached on one thread: products {:.1f} GFLOP/s, {:.0f} % of the limit\n", each * one_thread * 1e-9,
+               100.0 * each * one_thread / limits.products);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "commands.h"
+#include "levels.h"
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
 #ifdef PARLEY_TORCH
@@ -131,6 +132,7 @@ int run(int argc, char** argv) {
 }  // namespace parley::app
 
 int main(int argc, char** argv) {
+  parley::app::run_for_this_cpu(argv);
   std::signal(SIGINT, parley::app::interrupted);
   std::signal(SIGTERM, parley::app::interrupted);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes then fails the write, which says what to do

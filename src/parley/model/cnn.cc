@@ -28,8 +28,9 @@ class Product {
   virtual std::size_t in() const = 0;
   virtual std::size_t out() const = 0;
   virtual void forward(std::size_t n, const float* x, const float* weight, const float* bias, float* z) = 0;
-  virtual void backward_weight(std::size_t n, const float* x, const float* delta, float* weight, float* bias) = 0;
-  virtual void backward_inputs(std::size_t n, const float* delta, const float* weight, float* x) = 0;
+  // The gradients, as of Convolution; `by_x` may be null, or x itself.
+  virtual void backward(std::size_t n, const float* x, const float* delta, const float* weight, float* by_weight,
+                        float* by_bias, float* by_x) = 0;
   // The rows that a LayerObserver is shown for each example, all of them, in `scratch` where they do not lie ready.
   virtual std::size_t rows() const = 0;
   virtual std::span<const float> input_rows(std::size_t n, const float* x, Flat& scratch) const = 0;
@@ -44,12 +45,11 @@ class DenseProduct final : public Product {
     multiply(Form::plain, Form::transposed, n, out_, in_, x, weight, z);
     add_bias(n, {bias, out_}, z);
   }
-  void backward_weight(std::size_t n, const float* x, const float* delta, float* weight, float* bias) override {
-    multiply(Form::transposed, Form::plain, out_, in_, n, delta, x, weight);
-    sum_rows(n, delta, {bias, out_});
-  }
-  void backward_inputs(std::size_t n, const float* delta, const float* weight, float* x) override {
-    multiply(Form::plain, Form::plain, n, in_, out_, delta, weight, x);
+  void backward(std::size_t n, const float* x, const float* delta, const float* weight, float* by_weight,
+                float* by_bias, float* by_x) override {
+    multiply(Form::transposed, Form::plain, out_, in_, n, delta, x, by_weight);
+    sum_rows(n, delta, {by_bias, out_});
+    if (by_x != nullptr) multiply(Form::plain, Form::plain, n, in_, out_, delta, weight, by_x);
   }
   std::size_t rows() const override { return 1; }
   std::span<const float> input_rows(std::size_t n, const float* x, Flat&) const override { return {x, n * in_}; }
@@ -66,11 +66,9 @@ class ConvolutionProduct final : public Product {
   void forward(std::size_t n, const float* x, const float* weight, const float* bias, float* z) override {
     convolution_.forward(n, x, weight, bias, z);
   }
-  void backward_weight(std::size_t n, const float* x, const float* delta, float* weight, float* bias) override {
-    convolution_.backward_weight(n, x, delta, weight, bias);
-  }
-  void backward_inputs(std::size_t n, const float* delta, const float* weight, float* x) override {
-    convolution_.backward_inputs(n, delta, weight, x);
+  void backward(std::size_t n, const float* x, const float* delta, const float* weight, float* by_weight,
+                float* by_bias, float* by_x) override {
+    convolution_.backward(n, x, delta, weight, by_weight, by_bias, by_x);
   }
   std::size_t rows() const override { return convolution_.shape().positions(); }
   std::span<const float> input_rows(std::size_t n, const float* x, Flat& scratch) const override {
@@ -315,8 +313,8 @@ void Cnn::forward(std::size_t layer, std::size_t n, const float* x, float* z, bo
 void Cnn::backward(std::size_t layer, std::size_t n, const float* x, const float* delta, float* to) {
   Product& product = *products_[layer].product;
   const std::span<float> gradients = gradients_;
-  product.backward_weight(n, x, delta, layers_[layer].weight.of(gradients).data(), bias(layer, gradients));
-  if (to != nullptr) product.backward_inputs(n, delta, weight(layer, parameters_), to);
+  product.backward(n, x, delta, weight(layer, parameters_), layers_[layer].weight.of(gradients).data(),
+                   bias(layer, gradients), to);
   if (spread_) backward_draw(layer, n, x, delta, to);
   show(layer, n, x, {delta, n * product.out()});
 }
@@ -361,14 +359,14 @@ void Cnn::backward_draw(std::size_t layer, std::size_t n, const float* x, const 
   const Layer& shown = layers_[layer];
   weight_scratch_.resize(std::max(weight_scratch_.size(), shown.weight.size));
   bias_scratch_.resize(std::max(bias_scratch_.size(), shown.out()));
-  product->backward_weight(n, square, by_variance, weight_scratch_.data(), shown.bias ? bias_scratch_.data() : nullptr);
+  product->backward(n, square, by_variance, weight(layer, spread_->variances), weight_scratch_.data(),
+                    shown.bias ? bias_scratch_.data() : nullptr, to == nullptr ? nullptr : square);
   const auto add = [](std::span<float> sum, const Flat& term) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += term[i];
   };
   add(shown.weight.of(spread_->by_variance), weight_scratch_);
   if (shown.bias) add(shown.bias->of(spread_->by_variance), bias_scratch_);
   if (to == nullptr) return;
-  product->backward_inputs(n, by_variance, weight(layer, spread_->variances), square);
   gauss::for_each(inputs, [=](std::size_t i) { to[i] += 2.0f * x[i] * square[i]; });
 }
 

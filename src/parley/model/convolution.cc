@@ -7,7 +7,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/model/kernels.h"
-#include "parley/tensor/flat.h"
+#include "parley/model/winograd.h"
 
 namespace parley {
 namespace {
@@ -151,7 +151,8 @@ class Convolution::Passes {
   std::optional<Step> weight_step_, inputs_step_;
 };
 
-Convolution::Convolution(const ConvolutionShape& shape) : shape_(shape) {}
+Convolution::Convolution(const ConvolutionShape& shape)
+    : shape_(shape), winograd_(Winograd::suits(shape) ? std::make_unique<Winograd>(shape) : nullptr) {}
 Convolution::~Convolution() = default;
 Convolution::Convolution(Convolution&&) noexcept = default;
 
@@ -164,16 +165,16 @@ Convolution::Passes& Convolution::passes(std::size_t images, bool with_bias) {
 
 void Convolution::forward(std::size_t images, const float* inputs, const float* weight, const float* bias,
                           float* outputs) {
+  if (winograd_) return winograd_->forward(images, inputs, weight, bias, outputs);
   passes(images, bias != nullptr).forward(inputs, weight, bias, outputs);
 }
 
-void Convolution::backward_weight(std::size_t images, const float* inputs, const float* deltas, float* weight,
-                                  float* bias) {
-  passes(images, bias != nullptr).backward_weight(inputs, deltas, weight, bias);
-}
-
-void Convolution::backward_inputs(std::size_t images, const float* deltas, const float* weight, float* inputs) {
-  passes(images, false).backward_inputs(deltas, weight, inputs);
+void Convolution::backward(std::size_t images, const float* inputs, const float* deltas, const float* weight,
+                           float* by_weight, float* by_bias, float* by_inputs) {
+  if (winograd_) return winograd_->backward(images, inputs, deltas, weight, by_weight, by_bias, by_inputs);
+  Passes& made = passes(images, by_bias != nullptr);
+  made.backward_weight(inputs, deltas, by_weight, by_bias);
+  if (by_inputs != nullptr) made.backward_inputs(deltas, weight, by_inputs);
 }
 
 void copy_patches(const ConvolutionShape& shape, std::size_t images, const float* inputs, float* patches) {

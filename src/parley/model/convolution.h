@@ -1,6 +1,7 @@
-// One convolution over images with their channels last ([images, height, width, channels]), on oneDNN's direct kernels:
-// they multiply nothing by the zeros of a padding, and need no copy of the patches, so they take half the time of
-// products over patches. On the calling thread alone, as kernels.h says.
+// One convolution over images with their channels last ([images, height, width, channels]), by Winograd's filtering
+// where that suits it (winograd.h), otherwise on oneDNN's direct kernels: they multiply nothing by the zeros of a
+// padding, and need no copy of the patches, so they take half the time of products over patches. On the calling thread
+// alone, as kernels.h says.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,8 @@ struct ConvolutionShape {
   std::size_t outputs() const { return positions() * out; }
 };
 
+class Winograd;
+
 // Weights are [out, in, kernel, kernel], row-major as in PyTorch. `bias` may be null, in all calls or in none.
 class Convolution {
  public:
@@ -29,10 +32,10 @@ class Convolution {
   Convolution(Convolution&&) noexcept;
 
   void forward(std::size_t images, const float* inputs, const float* weight, const float* bias, float* outputs);
-  // The gradients at the weight and the bias, by those at the outputs.
-  void backward_weight(std::size_t images, const float* inputs, const float* deltas, float* weight, float* bias);
-  // The gradient at the inputs.
-  void backward_inputs(std::size_t images, const float* deltas, const float* weight, float* inputs);
+  // The gradients at the weight, the bias and the inputs, by those at the outputs. `by_inputs` may be null, or the
+  // inputs themselves.
+  void backward(std::size_t images, const float* inputs, const float* deltas, const float* weight, float* by_weight,
+                float* by_bias, float* by_inputs);
 
   const ConvolutionShape& shape() const { return shape_; }
 
@@ -41,6 +44,7 @@ class Convolution {
   Passes& passes(std::size_t images, bool with_bias);
 
   ConvolutionShape shape_;
+  std::unique_ptr<Winograd> winograd_;  // null: it does not suit
   std::map<std::size_t, std::unique_ptr<Passes>> passes_;
 };
 
