@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace parley {
 namespace {
@@ -107,10 +108,20 @@ std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram) {
   return examples * used;
 }
 
-void add_output_gram(const LayerPass& pass, std::span<float> gram) {
+void add_output_gram(const LayerPass& pass, std::span<float> gram, std::span<const float> weights) {
   assert(!pass.deltas.empty());
   const auto examples = static_cast<float>(pass.rows / pass.rows_per_example);  // as in add_squared_gradients
-  add_gram(pass.rows, pass.deltas.data(), pass.layer.out(), examples * examples, gram);
+  const std::size_t out = pass.layer.out();
+  const float* deltas = pass.deltas.data();
+  if (!weights.empty()) {
+    Flat& weighted = scratch(2, pass.deltas.size());
+    for (std::size_t r = 0; r < pass.rows; ++r) {
+      const float root = std::sqrt(weights[r / pass.rows_per_example]);
+      for (std::size_t j = 0; j < out; ++j) weighted[r * out + j] = root * pass.deltas[r * out + j];
+    }
+    deltas = weighted.data();
+  }
+  add_gram(pass.rows, deltas, out, examples * examples, gram);
 }
 
 }  // namespace parley

@@ -17,7 +17,8 @@ void add_squared_gradients(const LayerPass& pass, std::span<float> squares);
 std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram);
 
 // Σ over rows of δ δᵀ, with δ the gradient of an example's own loss at the layer's outputs, added to the lower triangle
-// of `gram` (out × out, row-major). REQUIRES a pass of backward().
-void add_output_gram(const LayerPass& pass, std::span<float> gram);
+// of `gram` (out × out, row-major). REQUIRES a pass of backward(). `weights`, one an example, weigh their rows;
+// none: 1.
+void add_output_gram(const LayerPass& pass, std::span<float> gram, std::span<const float> weights = {});
 
 }  // namespace parley

@@ -1,0 +1,43 @@
+// The curvature of the pooled data as the server keeps it: packed A and B of every layer, a diagonal of the rest.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "parley/gauss/natural_step.h"
+#include "parley/methods/laplace/point.h"
+
+namespace parley {
+
+class GlobalCurvature {
+ public:
+  static constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kRest = "rest";
+
+  GlobalCurvature(std::shared_ptr<const Layout> layout, const LayerMatrices& matrices, const RestOfModel& rest);
+
+  // The channels that clients fill.
+  std::vector<ChannelSpec> channels() const;
+  void start(State& state) const;
+  // From a round's sum, of which `memory` stays as it was.
+  void merge(State& state, Sum& sum, double memory) const;
+  // A alone, with B and the rest's diagonal 1: what the structured product knows.
+  void replace_inputs(State& state, std::span<const double> inputs) const;
+
+  // In place, from a gradient of the layout's size to (curvature + damping)⁻¹·gradient. Returns the layer whose factors
+  // are not positive definite, with nothing defined in `gradient`; null when all went well.
+  const LayerMatrix* precondition(const State& state, double damping, std::span<double> gradient) const;
+  // ½ Σ tr(B V A Vᵀ): the KL divergence by which a step V is predicted to change the model's predictions.
+  double predicted_kl(const State& state, std::span<const double> step) const;
+  // One network from N(theta, (examples·curvature + prior)⁻¹).
+  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const;
+
+ private:
+  FisherFactors factors_of(const State& state, const LayerMatrix& layer) const;
+  std::vector<double> diagonal(const State& state) const;
+
+  std::shared_ptr<const Layout> layout_, rest_layout_;
+  const LayerMatrices& matrices_;
+  const RestOfModel& rest_;
+};
+
+}  // namespace parley

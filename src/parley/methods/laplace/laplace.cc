@@ -1,0 +1,225 @@
+#include "parley/methods/laplace/laplace.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parley/base/errors.h"
+#include "parley/methods/laplace/global_curvature.h"
+
+namespace parley {
+namespace {
+
+constexpr const char *kGradient = "gradient", *kVelocity = "velocity", *kLoss = "loss";
+// Scalars of the state. `points` counts the rounds at one point, `rises` those in a row in which the objective rose.
+constexpr const char *kDamping = "damping", *kObjective = "objective", *kPoints = "points", *kRises = "rises";
+constexpr double kMostRises = 10.0;
+
+class Laplace final : public Method {
+ public:
+  explicit Laplace(const MethodContext& context)
+      : layout_(context.layout),
+        options_(context.options),
+        matrices_(context.model.layers(), options_.widest),
+        rest_(*layout_, matrices_),
+        curvature_(layout_, matrices_, rest_) {
+    if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
+      fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
+           rest_.entries.front().name);
+    }
+  }
+
+  // In warm rounds `gradient` has (W_n − W)(A_n + ρI) in the places of layers, W_n − W in those of the rest. Running
+  // statistics stand behind what is trained.
+  Schema schema() const override {
+    Schema schema{.channels = {{.name = kGradient, .size = layout_->size()}}, .scalars = {{kLoss}}};
+    for (auto& channel : curvature_.channels()) schema.channels.push_back(std::move(channel));
+    return schema;
+  }
+
+  void start(State& state) const override {
+    curvature_.start(state);
+    state.add(kVelocity, layout_, false, Flat(layout_->size(), 0.0f));
+    state.scalars[kDamping] = options_.damping;
+    state.scalars[kObjective] = state.scalars[kPoints] = state.scalars[kRises] = 0.0;
+  }
+
+  void client(const ClientTask& task, Update& update) const override {
+    task.load();
+    options_.warms_up(task.round) ? warm_client(task, update) : measure(task, update);
+  }
+
+  void server(ServerTask& task) const override { options_.warms_up(task.round) ? serve_warm(task) : serve_point(task); }
+
+  bool has_posterior() const override { return true; }
+  void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const override {
+    curvature_.draw(state, how, stream, theta);
+  }
+
+ private:
+  // The places of the update's own channels; a span that is empty where the schema has none.
+  std::span<float> channel(Update& update, const std::string& name) const {
+    const Schema all = schema();
+    const bool there = std::ranges::any_of(all.channels, [&](const ChannelSpec& spec) { return spec.name == name; });
+    return there ? std::span<float>(update.channels[all.channel(name)]) : std::span<float>();
+  }
+  // Nothing of this channel travels in this round; a byte says so.
+  void leave_out(Update& update, const std::string& name) const {
+    const Schema all = schema();
+    for (std::size_t c = 0; c < all.channels.size(); ++c) {
+      if (all.channels[c].name == name) update.encoded_bytes[c] = 1;
+    }
+  }
+
+  void measure(const ClientTask& task, Update& update) const {
+    const bool wanted = options_.sends_factors(task.round);
+    const PointFactors factors{.inputs = channel(update, GlobalCurvature::kInputs),
+                               .outputs = channel(update, GlobalCurvature::kOutputs),
+                               .rest = channel(update, GlobalCurvature::kRest)};
+    const double loss =
+        measure_point(task, matrices_, rest_, options_.fisher, channel(update, kGradient), wanted ? &factors : nullptr);
+    update.scalars[schema().scalar(kLoss)] = loss;
+    update.training = {loss * static_cast<double>(task.data.size()), task.data.size(), 1};
+    if (wanted) return;
+    for (const auto& spec : curvature_.channels()) leave_out(update, spec.name);
+  }
+
+  // fola's structured product, about W: what is sent is small where little was learnt.
+  void warm_client(const ClientTask& task, Update& update) const {
+    task.train(update);
+    const auto inputs = channel(update, GlobalCurvature::kInputs), moments = channel(update, kGradient);
+    matrices_.measure_inputs(task, 0.0f, inputs);
+    const auto before = task.broadcast.at("theta");
+    std::ranges::copy(task.model.parameters(), moments.begin());
+    for (std::size_t i = 0; i < layout_->trainable(); ++i) moments[i] -= before[i];
+    Flat packed;
+    matrices_.change_layers(moments, [&](const LayerMatrix& layer, std::span<float> w) {
+      const auto own = layer.inputs_of(std::span<const float>(inputs));
+      packed.assign(own.begin(), own.end());
+      add_ridge(std::span(packed), layer.width());
+      times_precision(w, layer.rows(), layer.width(), packed);
+    });
+    leave_out(update, GlobalCurvature::kOutputs);
+    leave_out(update, GlobalCurvature::kRest);
+  }
+
+  // `ridge` times the mean of the diagonal, on the diagonal. Linear in A: the mean of the clients' is that of the mean.
+  template <class T>
+  void add_ridge(std::span<T> packed, std::size_t width) const {
+    T mean = 0;
+    for (std::size_t i = 0; i < width; ++i) mean += packed[packed_size(i + 1) - 1] / static_cast<T>(width);
+    for (std::size_t i = 0; i < width; ++i) packed[packed_size(i + 1) - 1] += static_cast<T>(options_.ridge) * mean;
+  }
+
+  void serve_warm(ServerTask& task) const {
+    std::span<const double> inputs;
+    if (matrices_.inputs_size() > 0) inputs = task.sum.take_mean(GlobalCurvature::kInputs);
+    task.sum.take_mean(kGradient);
+    const auto target = task.sum.edit(kGradient);
+    std::vector<double> packed;
+    matrices_.change_layers(target, [&](const LayerMatrix& layer, std::span<double> w) {
+      const auto own = layer.inputs_of(inputs);
+      packed.assign(own.begin(), own.end());
+      add_ridge(std::span(packed), layer.width());
+      if (!solve_mean(packed, layer.width(), layer.rows(), w)) {
+        fail<RunError>("round {}: the inputs' moments of {} cannot be inverted; raise method.ridge", task.round,
+                       layer.name());
+      }
+    });
+    const auto theta = task.state.at("theta");
+    for (std::size_t i = 0; i < layout_->trainable(); ++i) target[i] += static_cast<double>(theta[i]);
+    task.move_theta(target);
+    curvature_.replace_inputs(task.state, inputs);
+  }
+
+  void serve_point(ServerTask& task) const {
+    double& points = task.state.scalars[kPoints];
+    const double participation = static_cast<double>(task.cohort) / static_cast<double>(task.clients);
+    if (options_.sends_factors(task.round)) {
+      const double memory = options_.memory >= 0.0 ? options_.memory : std::max(0.5, 1.0 - participation);
+      curvature_.merge(task.state, task.sum, points == 0.0 ? 0.0 : memory);
+    }
+    task.sum.take_mean(kGradient);
+    const auto gradient = task.sum.edit(kGradient);
+    const auto theta = std::as_const(task.state).at("theta");
+    double squares = 0.0;
+    for (std::size_t i = 0; i < layout_->trainable(); ++i) {
+      gradient[i] += options_.prior * static_cast<double>(theta[i]);
+      squares += static_cast<double>(theta[i]) * static_cast<double>(theta[i]);
+    }
+    adapt_damping(task, task.sum.scalar(kLoss) / task.sum.weight() + 0.5 * options_.prior * squares);
+    precondition(task, gradient);
+    take_step(task, options_.step, gradient);
+    points += 1.0;
+  }
+
+  // Levenberg–Marquardt on the objective that the steps go down: loss + p/2·‖W‖².
+  void adapt_damping(ServerTask& task, double objective) const {
+    auto& scalars = task.state.scalars;
+    if (scalars[kPoints] > 0.0) {
+      const bool rose = objective > scalars[kObjective];
+      scalars[kDamping] =
+          std::clamp(scalars[kDamping] * (rose ? 3.0 : 0.5), std::min(options_.damping, options_.damping_floor),
+                     std::max(options_.damping, options_.damping_cap));
+      scalars[kRises] = rose ? scalars[kRises] + 1.0 : 0.0;
+    }
+    scalars[kObjective] = objective;
+    task.metrics["damping"] = scalars[kDamping];
+    task.metrics["objective"] = objective;
+    if (scalars[kRises] >= kMostRises) {
+      fail<RunError>("round {}: the loss has risen for {} rounds; lower method.step or raise method.damping",
+                     task.round, kMostRises);
+    }
+  }
+
+  // (curvature + d)⁻¹·gradient. Factors that are not positive definite with this damping are given ten times as much.
+  void precondition(ServerTask& task, std::span<double> gradient) const {
+    constexpr double kLeast = 1e-8;
+    const std::vector<double> before(gradient.begin(), gradient.end());
+    double damping = task.state.scalars[kDamping] + options_.prior;
+    while (const LayerMatrix* failed = curvature_.precondition(task.state, damping, gradient)) {
+      damping = std::max(kLeast, 10.0 * damping);
+      if (damping > std::max(options_.damping, options_.damping_cap)) {
+        fail<RunError>("round {}: the factors of {} are not positive definite; raise method.damping", task.round,
+                       failed->name());
+      }
+      std::ranges::copy(before, gradient.begin());
+    }
+  }
+
+  // V ← mV − η·direction, W ← W + V. What is measured, behind what is trained, is in `direction` already.
+  void take_step(ServerTask& task, double step, std::span<double> direction) const {
+    const std::size_t trainable = layout_->trainable();
+    const auto velocity = task.state.at(kVelocity), theta = task.state.at("theta");
+    std::vector<double> v(layout_->size(), 0.0);
+    for (std::size_t i = 0; i < trainable; ++i) {
+      v[i] = options_.momentum * static_cast<double>(velocity[i]) - step * direction[i];
+    }
+    const double kl = curvature_.predicted_kl(task.state, v);
+    const double shrink = options_.trust > 0.0 && kl > options_.trust ? std::sqrt(options_.trust / kl) : 1.0;
+    for (std::size_t i = 0; i < trainable; ++i) {
+      velocity[i] = static_cast<float>(shrink * v[i]);
+      direction[i] = static_cast<double>(theta[i]) + shrink * v[i];
+    }
+    task.metrics["predicted_kl"] = shrink * shrink * kl;
+    task.move_theta(direction);
+  }
+
+  std::shared_ptr<const Layout> layout_;
+  LaplaceOptions options_;
+  LayerMatrices matrices_;
+  RestOfModel rest_;
+  GlobalCurvature curvature_;
+};
+
+}  // namespace
+
+void add_laplace(MethodRegistry& registry) {
+  registry.add(
+      {.name = "laplace",
+       .summary = "Multiplies the clients' Laplace posteriors at one point: a Newton-like step on pooled curvature.",
+       .source = "after Martens & Grosse 2015, Ritter et al. 2018",
+       .options = LaplaceOptions::declared()},
+      [](const MethodContext& context) { return std::make_unique<Laplace>(context); });
+}
+
+}  // namespace parley
