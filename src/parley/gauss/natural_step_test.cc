@@ -8,6 +8,7 @@
 
 #include "parley/gauss/eigen_maps.h"
 #include "parley/gauss/normal.h"
+#include "parley/tensor/flat.h"
 
 namespace parley {
 namespace {

@@ -21,4 +21,8 @@ std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram);
 // none: 1.
 void add_output_gram(const LayerPass& pass, std::span<float> gram, std::span<const float> weights = {});
 
+// The pass with one row for each example: the mean of its inputs and, of a backward(), the sum of its deltas over the
+// positions that share the weights (K-FAC-reduce, Eschenhagen et al. 2023). Its numbers live in the two buffers.
+LayerPass reduce_positions(const LayerPass& pass, Flat& inputs, Flat& deltas);
+
 }  // namespace parley

@@ -9,26 +9,41 @@
 namespace parley {
 namespace {
 
-// kept ← memory·kept + (1 − memory)·measured.
-void blend(std::span<float> kept, std::span<const double> measured, double memory) {
+constexpr const char* kFixedWeight = "fixed_weight";  // of the examples whose fixed A are in the state
+
+// kept ← memory·kept + (1 − memory)·sum/weight.
+void blend(std::span<float> kept, std::span<const double> sum, double weight, double memory) {
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    kept[i] = static_cast<float>(memory * static_cast<double>(kept[i]) + (1.0 - memory) * measured[i]);
+    kept[i] = static_cast<float>(memory * static_cast<double>(kept[i]) + (1.0 - memory) * sum[i] / weight);
   }
 }
 
-void set_identity(std::span<float> packed, std::size_t width) {
+// diagonal·I, packed.
+void set_diagonal(std::span<float> packed, std::size_t width, float diagonal) {
   std::ranges::fill(packed, 0.0f);
-  for (std::size_t i = 0; i < width; ++i) packed[packed_size(i + 1) - 1] = 1.0f;
+  for (std::size_t i = 0; i < width; ++i) packed[packed_size(i + 1) - 1] = diagonal;
+}
+
+float mean_diagonal(std::span<const float> packed, std::size_t width) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < width; ++i) sum += static_cast<double>(packed[packed_size(i + 1) - 1]);
+  return static_cast<float>(sum / static_cast<double>(width));
 }
 
 }  // namespace
 
 GlobalCurvature::GlobalCurvature(std::shared_ptr<const Layout> layout, const LayerMatrices& matrices,
-                                 const RestOfModel& rest)
+                                 const RestOfModel& rest, bool kfac)
     : layout_(std::move(layout)),
       rest_layout_(std::make_shared<const Layout>(rest.entries)),
       matrices_(matrices),
-      rest_(rest) {}
+      rest_(rest),
+      kfac_(kfac) {
+  // What comes first in a model takes the data.
+  if (!matrices.all().empty() && matrices.all()[0].layer.weight.offset == 0) {
+    fixed_size_ = packed_size(matrices.all()[0].width());
+  }
+}
 
 std::vector<ChannelSpec> GlobalCurvature::channels() const {
   std::vector<ChannelSpec> all;
@@ -42,6 +57,7 @@ std::vector<ChannelSpec> GlobalCurvature::channels() const {
 }
 
 void GlobalCurvature::start(State& state) const {
+  state.scalars[kFixedWeight] = 0.0;
   for (const auto& channel : channels()) {
     const auto& layout = channel.name == kInputs    ? matrices_.inputs_layout()
                          : channel.name == kOutputs ? matrices_.outputs_layout()
@@ -50,14 +66,46 @@ void GlobalCurvature::start(State& state) const {
   }
 }
 
-void GlobalCurvature::merge(State& state, Sum& sum, double memory) const {
-  for (const auto& channel : channels()) blend(state.at(channel.name), sum.take_mean(channel.name), memory);
+std::size_t GlobalCurvature::inputs_bytes(bool with_fixed) const {
+  const std::size_t numbers = matrices_.inputs_size() - (with_fixed ? 0 : fixed_size_);
+  return std::max<std::size_t>(1, numbers * sizeof(float));
 }
 
-void GlobalCurvature::replace_inputs(State& state, std::span<const double> inputs) const {
-  if (!inputs.empty()) blend(state.at(kInputs), inputs, 0.0);
-  for (const auto& layer : matrices_.all()) set_identity(layer.outputs_of(state.at(kOutputs)), layer.rows());
+std::size_t GlobalCurvature::outputs_bytes() const {
+  return (kfac_ ? matrices_.outputs_size() : matrices_.all().size()) * sizeof(float);
+}
+
+void GlobalCurvature::blend_inputs(State& state, const Sum& sum, double fixed_weight, double memory) const {
+  const auto kept = state.at(kInputs);
+  const auto sums = sum.channel(kInputs);
+  double& before = state.scalars[kFixedWeight];
+  if (before + fixed_weight > 0.0) {
+    const double share = before / (before + fixed_weight);
+    blend(kept.first(fixed_size_), sums.first(fixed_size_), fixed_weight > 0.0 ? fixed_weight : 1.0, share);
+    before += fixed_weight;
+  }
+  blend(kept.subspan(fixed_size_), sums.subspan(fixed_size_), sum.weight(), memory);
+}
+
+void GlobalCurvature::merge(State& state, const Sum& sum, double fixed_weight, double memory) const {
+  if (rest_.size > 0) blend(state.at(kRest), sum.channel(kRest), sum.weight(), memory);
+  if (matrices_.all().empty()) return;
+  blend_inputs(state, sum, fixed_weight, memory);
+  blend(state.at(kOutputs), sum.channel(kOutputs), sum.weight(), memory);
+  if (kfac_) return;
+  for (const auto& layer : matrices_.all()) {
+    const auto outputs = layer.outputs_of(state.at(kOutputs));
+    set_diagonal(outputs, layer.rows(), mean_diagonal(outputs, layer.rows()));
+  }
+}
+
+void GlobalCurvature::merge_inputs(State& state, const Sum& sum) const {
   if (rest_.size > 0) std::ranges::fill(state.at(kRest), 1.0f);
+  if (matrices_.all().empty()) return;
+  blend_inputs(state, sum, sum.weight(), 0.0);
+  for (const auto& layer : matrices_.all()) {
+    set_diagonal(layer.outputs_of(state.at(kOutputs)), layer.rows(), 1.0f);
+  }
 }
 
 FisherFactors GlobalCurvature::factors_of(const State& state, const LayerMatrix& layer) const {

@@ -13,15 +13,24 @@ class GlobalCurvature {
  public:
   static constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kRest = "rest";
 
-  GlobalCurvature(std::shared_ptr<const Layout> layout, const LayerMatrices& matrices, const RestOfModel& rest);
+  GlobalCurvature(std::shared_ptr<const Layout> layout, const LayerMatrices& matrices, const RestOfModel& rest,
+                  bool kfac);
 
   // The channels that clients fill.
   std::vector<ChannelSpec> channels() const;
   void start(State& state) const;
-  // From a round's sum, of which `memory` stays as it was.
-  void merge(State& state, Sum& sum, double memory) const;
-  // A alone, with B and the rest's diagonal 1: what the structured product knows.
-  void replace_inputs(State& state, std::span<const double> inputs) const;
+  // How many layers' A do not change with the weights, because their inputs are the data: 1 or 0. A client sends them
+  // once.
+  std::size_t fixed_layers() const { return fixed_size_ > 0 ? 1 : 0; }
+  // Bytes on the wire of A, with or without the fixed part, and of B; at least one.
+  std::size_t inputs_bytes(bool with_fixed) const;
+  std::size_t outputs_bytes() const;
+
+  // From a round's sum, of which `memory` stays as it was. Of the fixed part it is the mean over all that was ever
+  // sent, `fixed_weight` of it now.
+  void merge(State& state, const Sum& sum, double fixed_weight, double memory) const;
+  // A alone, with B and the rest's diagonal 1: what the structured product knows. Everyone sent the fixed part.
+  void merge_inputs(State& state, const Sum& sum) const;
 
   // In place, from a gradient of the layout's size to (curvature + damping)⁻¹·gradient. Returns the layer whose factors
   // are not positive definite, with nothing defined in `gradient`; null when all went well.
@@ -32,12 +41,15 @@ class GlobalCurvature {
   void draw(const State& state, const PosteriorDraw& how, Stream& stream, std::span<float> theta) const;
 
  private:
+  void blend_inputs(State& state, const Sum& sum, double fixed_weight, double memory) const;
   FisherFactors factors_of(const State& state, const LayerMatrix& layer) const;
   std::vector<double> diagonal(const State& state) const;
 
   std::shared_ptr<const Layout> layout_, rest_layout_;
   const LayerMatrices& matrices_;
   const RestOfModel& rest_;
+  bool kfac_;
+  std::size_t fixed_size_ = 0;  // of the packed A that lie before all others
 };
 
 }  // namespace parley

@@ -10,18 +10,20 @@ namespace parley {
 namespace {
 
 constexpr const char *kGradient = "gradient", *kVelocity = "velocity", *kLoss = "loss";
-// Scalars of the state. `points` counts the rounds at one point, `rises` those in a row in which the objective rose.
-constexpr const char *kDamping = "damping", *kObjective = "objective", *kPoints = "points", *kRises = "rises";
+// 1 in an update that has the fixed part of A; in the record of a client that has sent it.
+constexpr const char* kSentFixed = "sent_fixed";
+// Scalars of the state. `points` counts the rounds at one point, `rises` those in a row in which the loss rose.
+constexpr const char *kDamping = "damping", *kPoints = "points", *kRises = "rises";
 constexpr double kMostRises = 10.0;
 
 class Laplace final : public Method {
  public:
   explicit Laplace(const MethodContext& context)
       : layout_(context.layout),
-        options_(context.options),
+        options_(context.options, context.server),
         matrices_(context.model.layers(), options_.widest),
         rest_(*layout_, matrices_),
-        curvature_(layout_, matrices_, rest_) {
+        curvature_(layout_, matrices_, rest_, options_.kfac) {
     if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
       fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
            rest_.entries.front().name);
@@ -31,7 +33,7 @@ class Laplace final : public Method {
   // In warm rounds `gradient` has (W_n − W)(A_n + ρI) in the places of layers, W_n − W in those of the rest. Running
   // statistics stand behind what is trained.
   Schema schema() const override {
-    Schema schema{.channels = {{.name = kGradient, .size = layout_->size()}}, .scalars = {{kLoss}}};
+    Schema schema{.channels = {{.name = kGradient, .size = layout_->size()}}, .scalars = {{kLoss}, {kSentFixed}}};
     for (auto& channel : curvature_.channels()) schema.channels.push_back(std::move(channel));
     return schema;
   }
@@ -40,7 +42,7 @@ class Laplace final : public Method {
     curvature_.start(state);
     state.add(kVelocity, layout_, false, Flat(layout_->size(), 0.0f));
     state.scalars[kDamping] = options_.damping;
-    state.scalars[kObjective] = state.scalars[kPoints] = state.scalars[kRises] = 0.0;
+    state.scalars[kLoss] = state.scalars[kPoints] = state.scalars[kRises] = 0.0;
   }
 
   void client(const ClientTask& task, Update& update) const override {
@@ -62,25 +64,34 @@ class Laplace final : public Method {
     const bool there = std::ranges::any_of(all.channels, [&](const ChannelSpec& spec) { return spec.name == name; });
     return there ? std::span<float>(update.channels[all.channel(name)]) : std::span<float>();
   }
-  // Nothing of this channel travels in this round; a byte says so.
-  void leave_out(Update& update, const std::string& name) const {
+  // What a channel takes on the wire; 1 when nothing of it travels, and a byte says so.
+  void set_bytes(Update& update, const std::string& name, std::size_t bytes) const {
     const Schema all = schema();
     for (std::size_t c = 0; c < all.channels.size(); ++c) {
-      if (all.channels[c].name == name) update.encoded_bytes[c] = 1;
+      if (all.channels[c].name == name) update.encoded_bytes[c] = bytes;
     }
+  }
+  void mark_fixed_sent(const ClientTask& task, Update& update) const {
+    update.scalars[schema().scalar(kSentFixed)] = 1.0;
+    if (curvature_.fixed_layers() > 0) task.store.amend(task.client, {{kSentFixed, Flat{1.0f}}});
   }
 
   void measure(const ClientTask& task, Update& update) const {
     const bool wanted = options_.sends_factors(task.round);
+    const auto record = task.store.load(task.client);
+    const bool sent = record && record->contains(kSentFixed);
     const PointFactors factors{.inputs = channel(update, GlobalCurvature::kInputs),
                                .outputs = channel(update, GlobalCurvature::kOutputs),
-                               .rest = channel(update, GlobalCurvature::kRest)};
+                               .rest = channel(update, GlobalCurvature::kRest),
+                               .first = sent ? curvature_.fixed_layers() : 0};
     const double loss =
-        measure_point(task, matrices_, rest_, options_.fisher, channel(update, kGradient), wanted ? &factors : nullptr);
+        measure_point(task, matrices_, rest_, options_, channel(update, kGradient), wanted ? &factors : nullptr);
     update.scalars[schema().scalar(kLoss)] = loss;
     update.training = {loss * static_cast<double>(task.data.size()), task.data.size(), 1};
-    if (wanted) return;
-    for (const auto& spec : curvature_.channels()) leave_out(update, spec.name);
+    if (wanted && !sent) mark_fixed_sent(task, update);
+    set_bytes(update, GlobalCurvature::kInputs, wanted ? curvature_.inputs_bytes(!sent) : 1);
+    set_bytes(update, GlobalCurvature::kOutputs, wanted ? curvature_.outputs_bytes() : 1);
+    if (!wanted) set_bytes(update, GlobalCurvature::kRest, 1);
   }
 
   // fola's structured product, about W: what is sent is small where little was learnt.
@@ -98,8 +109,9 @@ class Laplace final : public Method {
       add_ridge(std::span(packed), layer.width());
       times_precision(w, layer.rows(), layer.width(), packed);
     });
-    leave_out(update, GlobalCurvature::kOutputs);
-    leave_out(update, GlobalCurvature::kRest);
+    mark_fixed_sent(task, update);
+    set_bytes(update, GlobalCurvature::kOutputs, 1);
+    set_bytes(update, GlobalCurvature::kRest, 1);
   }
 
   // `ridge` times the mean of the diagonal, on the diagonal. Linear in A: the mean of the clients' is that of the mean.
@@ -111,6 +123,7 @@ class Laplace final : public Method {
   }
 
   void serve_warm(ServerTask& task) const {
+    curvature_.merge_inputs(task.state, task.sum);
     std::span<const double> inputs;
     if (matrices_.inputs_size() > 0) inputs = task.sum.take_mean(GlobalCurvature::kInputs);
     task.sum.take_mean(kGradient);
@@ -128,43 +141,39 @@ class Laplace final : public Method {
     const auto theta = task.state.at("theta");
     for (std::size_t i = 0; i < layout_->trainable(); ++i) target[i] += static_cast<double>(theta[i]);
     task.move_theta(target);
-    curvature_.replace_inputs(task.state, inputs);
   }
 
   void serve_point(ServerTask& task) const {
     double& points = task.state.scalars[kPoints];
-    const double participation = static_cast<double>(task.cohort) / static_cast<double>(task.clients);
     if (options_.sends_factors(task.round)) {
-      const double memory = options_.memory >= 0.0 ? options_.memory : std::max(0.5, 1.0 - participation);
-      curvature_.merge(task.state, task.sum, points == 0.0 ? 0.0 : memory);
+      curvature_.merge(task.state, task.sum, task.sum.scalar(kSentFixed),
+                       points == 0.0 ? 0.0 : options_.factor_memory());
     }
     task.sum.take_mean(kGradient);
     const auto gradient = task.sum.edit(kGradient);
     const auto theta = std::as_const(task.state).at("theta");
-    double squares = 0.0;
     for (std::size_t i = 0; i < layout_->trainable(); ++i) {
       gradient[i] += options_.prior * static_cast<double>(theta[i]);
-      squares += static_cast<double>(theta[i]) * static_cast<double>(theta[i]);
     }
-    adapt_damping(task, task.sum.scalar(kLoss) / task.sum.weight() + 0.5 * options_.prior * squares);
+    adapt_damping(task);
     precondition(task, gradient);
-    take_step(task, options_.step, gradient);
+    take_step(task, options_.step_size(), gradient);
     points += 1.0;
   }
 
-  // Levenberg–Marquardt on the objective that the steps go down: loss + p/2·‖W‖².
-  void adapt_damping(ServerTask& task, double objective) const {
+  // Levenberg–Marquardt on the loss at the broadcast weights, which is that of the last step.
+  void adapt_damping(ServerTask& task) const {
     auto& scalars = task.state.scalars;
+    const double loss = task.sum.scalar(kLoss) / task.sum.weight();
     if (scalars[kPoints] > 0.0) {
-      const bool rose = objective > scalars[kObjective];
+      const bool rose = loss > scalars[kLoss];
       scalars[kDamping] =
           std::clamp(scalars[kDamping] * (rose ? 3.0 : 0.5), std::min(options_.damping, options_.damping_floor),
                      std::max(options_.damping, options_.damping_cap));
-      scalars[kRises] = rose ? scalars[kRises] + 1.0 : 0.0;
+      scalars[kRises] = rose && options_.adapts_damping() ? scalars[kRises] + 1.0 : 0.0;
     }
-    scalars[kObjective] = objective;
+    scalars[kLoss] = loss;
     task.metrics["damping"] = scalars[kDamping];
-    task.metrics["objective"] = objective;
     if (scalars[kRises] >= kMostRises) {
       fail<RunError>("round {}: the loss has risen for {} rounds; lower method.step or raise method.damping",
                      task.round, kMostRises);

@@ -30,7 +30,8 @@ class Relabelled {
     }
     if (how_ == FisherLabels::sampled) return visit(classes ? drawn(batch, begin) : noisy(batch, begin), no_weights_);
     for (std::size_t k = 0; k < task_.model.outputs(); ++k) {
-      visit(classes ? of_class(batch, k) : beside(batch, k), classes ? std::span<const float>(weights_) : no_weights_);
+      const Batch other = classes ? of_class(batch, k) : beside(batch, k);
+      visit(other, classes ? std::span<const float>(weights_) : no_weights_);
     }
   }
 
@@ -97,8 +98,8 @@ class Relabelled {
 // The sums behind A, B and the rest's diagonal.
 class FactorSums {
  public:
-  FactorSums(const LayerMatrices& matrices, const RestOfModel& rest)
-      : matrices_(matrices), rest_(rest), diagonal_(rest.size, 0.0) {
+  FactorSums(const LayerMatrices& matrices, const RestOfModel& rest, Positions positions, std::size_t first)
+      : matrices_(matrices), rest_(rest), positions_(positions), first_(first), diagonal_(rest.size, 0.0) {
     for (const auto& layer : matrices.all()) {
       inputs_.emplace_back(layer.width() * layer.width(), 0.0f);
       outputs_.emplace_back(layer.rows() * layer.rows(), 0.0f);
@@ -107,14 +108,16 @@ class FactorSums {
   }
 
   void add_inputs(const LayerPass& pass) {
-    if (const auto* layer = matrices_.shown_as(pass.index)) {
-      rows_[place(layer)] += add_input_gram(pass, inputs_[place(layer)]);
-    }
+    const auto* layer = matrices_.shown_as(pass.index);
+    if (layer == nullptr || place(layer) < first_) return;
+    const bool reduce = positions_ == Positions::reduce && pass.rows_per_example > 1;
+    rows_[place(layer)] += add_input_gram(reduce ? reduced(pass) : pass, inputs_[place(layer)]);
   }
   void add_outputs(const LayerPass& pass, std::span<const float> weights) {
-    if (const auto* layer = matrices_.shown_as(pass.index)) {
-      add_output_gram(pass, outputs_[place(layer)], weights);
-    }
+    const auto* layer = matrices_.shown_as(pass.index);
+    if (layer == nullptr) return;
+    const bool reduce = positions_ != Positions::expand && pass.rows_per_example > 1;
+    add_output_gram(reduce ? reduced(pass) : pass, outputs_[place(layer)], weights);
   }
   // Labels of the model make an example's gradient zero in the mean, and independent of the others': the square of
   // their sum is in expectation the sum of their squares.
@@ -129,7 +132,9 @@ class FactorSums {
     const double n = static_cast<double>(examples);
     for (std::size_t l = 0; l < rows_.size(); ++l) {
       const auto& layer = matrices_.all()[l];
-      pack_symmetric(inputs_[l], layer.width(), 1.0f / static_cast<float>(rows_[l]), 0.0f, layer.inputs_of(to.inputs));
+      if (l >= first_)
+        pack_symmetric(inputs_[l], layer.width(), 1.0f / static_cast<float>(rows_[l]), 0.0f,
+                       layer.inputs_of(to.inputs));
       pack_symmetric(outputs_[l], layer.rows(), static_cast<float>(1.0 / n), 0.0f, layer.outputs_of(to.outputs));
     }
     for (std::size_t i = 0; i < diagonal_.size(); ++i) to.rest[i] = static_cast<float>(diagonal_[i] / n);
@@ -138,8 +143,13 @@ class FactorSums {
  private:
   std::size_t place(const LayerMatrix* layer) const { return static_cast<std::size_t>(layer - matrices_.all().data()); }
 
+  LayerPass reduced(const LayerPass& pass) { return reduce_positions(pass, input_means_, delta_sums_); }
+
   const LayerMatrices& matrices_;
   const RestOfModel& rest_;
+  Positions positions_;
+  std::size_t first_;
+  Flat input_means_, delta_sums_;
   std::vector<Flat> inputs_, outputs_;
   std::vector<std::size_t> rows_;  // in each layer's A
   std::vector<double> diagonal_;
@@ -167,13 +177,13 @@ RestOfModel::RestOfModel(const Layout& layout, const LayerMatrices& matrices) {
 }
 
 double measure_point(const ClientTask& task, const LayerMatrices& matrices, const RestOfModel& rest,
-                     FisherLabels labels, std::span<float> gradient, const PointFactors* factors) {
+                     const LaplaceOptions& options, std::span<float> gradient, const PointFactors* factors) {
   Model& model = task.model;
   const std::size_t trainable = model.layout().trainable(), examples = task.data.size();
   const auto statistics = model.parameters().subspan(trainable);
   BatchBuffer buffer;
-  Relabelled relabelled(task, labels);
-  FactorSums sums(matrices, rest);
+  Relabelled relabelled(task, options.fisher);
+  FactorSums sums(matrices, rest, options.positions, factors == nullptr ? 0 : factors->first);
   std::vector<double> gradient_sum(trainable, 0.0);
   double loss = 0.0;
   for (std::size_t begin = 0; begin < examples; begin += kRows) {
