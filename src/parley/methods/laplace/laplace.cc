@@ -12,9 +12,10 @@ namespace {
 constexpr const char *kGradient = "gradient", *kVelocity = "velocity", *kLoss = "loss";
 // 1 in an update that has the fixed part of A; in the record of a client that has sent it.
 constexpr const char* kSentFixed = "sent_fixed";
-// Scalars of the state. `points` counts the rounds at one point, `rises` those in a row in which the loss rose.
+// Scalars of the state. `points` counts the rounds at one point, `rises` those in a row in which the loss rose by a
+// hundredth or more.
 constexpr const char *kDamping = "damping", *kPoints = "points", *kRises = "rises";
-constexpr double kMostRises = 10.0;
+constexpr double kMostRises = 10.0, kRise = 1.01;
 
 class Laplace final : public Method {
  public:
@@ -161,16 +162,19 @@ class Laplace final : public Method {
     points += 1.0;
   }
 
-  // Levenberg–Marquardt on the loss at the broadcast weights, which is that of the last step.
+  // Levenberg–Marquardt on the loss at the broadcast weights, which is that of the last step. A velocity that led
+  // upwards is dropped (O'Donoghue & Candès 2015).
   void adapt_damping(ServerTask& task) const {
     auto& scalars = task.state.scalars;
     const double loss = task.sum.scalar(kLoss) / task.sum.weight();
-    if (scalars[kPoints] > 0.0) {
+    if (scalars[kPoints] > 0.0 && options_.adapts_damping()) {
       const bool rose = loss > scalars[kLoss];
       scalars[kDamping] =
           std::clamp(scalars[kDamping] * (rose ? 3.0 : 0.5), std::min(options_.damping, options_.damping_floor),
                      std::max(options_.damping, options_.damping_cap));
-      scalars[kRises] = rose && options_.adapts_damping() ? scalars[kRises] + 1.0 : 0.0;
+      if (rose) std::ranges::fill(task.state.at(kVelocity), 0.0f);
+      // The prior's pull may raise the loss by a little, round after round; that is no failure.
+      scalars[kRises] = loss > kRise * scalars[kLoss] ? scalars[kRises] + 1.0 : 0.0;
     }
     scalars[kLoss] = loss;
     task.metrics["damping"] = scalars[kDamping];
