@@ -32,16 +32,17 @@ float mean_diagonal(std::span<const float> packed, std::size_t width) {
 
 }  // namespace
 
-GlobalCurvature::GlobalCurvature(std::shared_ptr<const Layout> layout, const LayerMatrices& matrices,
-                                 const RestOfModel& rest, bool kfac)
-    : layout_(std::move(layout)),
-      rest_layout_(std::make_shared<const Layout>(rest.entries)),
+GlobalCurvature::GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options)
+    : rest_layout_(std::make_shared<const Layout>(rest.entries)),
       matrices_(matrices),
       rest_(rest),
-      kfac_(kfac) {
-  // What comes first in a model takes the data.
-  if (!matrices.all().empty() && matrices.all()[0].layer.weight.offset == 0) {
-    fixed_size_ = packed_size(matrices.all()[0].width());
+      kfac_(options.kfac) {
+  if (matrices.all().empty()) return;
+  // What comes first in a model takes the data. Warm rounds measure single positions, which is not what reduce wants.
+  const LayerMatrix& first = matrices.all()[0];
+  const bool one_position = first.layer.weight.shape.size() == 2;
+  if (first.layer.weight.offset == 0 && (one_position || options.positions != Positions::reduce)) {
+    fixed_size_ = packed_size(first.width());
   }
 }
 

@@ -13,8 +13,8 @@ class GlobalCurvature {
  public:
   static constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kRest = "rest";
 
-  GlobalCurvature(std::shared_ptr<const Layout> layout, const LayerMatrices& matrices, const RestOfModel& rest,
-                  bool kfac);
+  // The matrices and the rest must outlive it.
+  GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options);
 
   // The channels that clients fill.
   std::vector<ChannelSpec> channels() const;
@@ -45,10 +45,10 @@ class GlobalCurvature {
   FisherFactors factors_of(const State& state, const LayerMatrix& layer) const;
   std::vector<double> diagonal(const State& state) const;
 
-  std::shared_ptr<const Layout> layout_, rest_layout_;
+  std::shared_ptr<const Layout> rest_layout_;
   const LayerMatrices& matrices_;
   const RestOfModel& rest_;
-  bool kfac_;
+  bool kfac_;                   // false: B is its own mean diagonal times I
   std::size_t fixed_size_ = 0;  // of the packed A that lie before all others
 };
 

@@ -24,7 +24,7 @@ class Laplace final : public Method {
         options_(context.options, context.server),
         matrices_(context.model.layers(), options_.widest),
         rest_(*layout_, matrices_),
-        curvature_(layout_, matrices_, rest_, options_.kfac) {
+        curvature_(matrices_, rest_, options_) {
     if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
       fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
            rest_.entries.front().name);
