@@ -30,6 +30,13 @@ class TestBed {
     std::vector<std::vector<std::vector<float>>> x, y;
   };
 
+  // One client an entry: examples x with their classes, for a model that is given.
+  struct Classification {
+    std::vector<std::vector<std::vector<float>>> x;
+    std::vector<std::vector<std::int32_t>> labels;
+    std::size_t classes;
+  };
+
   using Settings = std::map<std::string, Value>;  // "client.lr" and so on, over the defaults
 
   TestBed(const std::string& method, const Quadratics& problem, const Settings& settings = {}, bool uniform = false)
@@ -43,6 +50,12 @@ class TestBed {
       : uniform_(false), new_model_(std::move(new_model)) {
     deal(problem);
     build(method, settings, "linear");
+  }
+
+  TestBed(const std::string& method, const Classification& problem, const Settings& settings, NewModel new_model)
+      : uniform_(false), new_model_(std::move(new_model)) {
+    deal(problem);
+    build(method, settings, "logistic");
   }
 
   // The defaults of [client] with this optimiser.
@@ -141,7 +154,7 @@ class TestBed {
     if (model == "quadratic" && options_.values().contains("private")) options_.set("private", false);
     for (const auto& [key, value] : settings) {
       const std::string section = key.substr(0, key.find('.')), name = key.substr(key.find('.') + 1);
-      if (name == "step" || section == "model") continue;
+      if (key == "server.step" || section == "model") continue;
       section_of(section).set(name, value);
     }
     const auto models = native_models();
@@ -212,6 +225,21 @@ class TestBed {
         const auto &x = problem.x[client][i], &y = problem.y[client][i];
         values.insert(values.end(), x.begin(), x.end());
         data_.targets.insert(data_.targets.end(), y.begin(), y.end());
+      }
+    }
+    data_.values = std::move(values);
+  }
+
+  void deal(const Classification& problem) {
+    std::vector<float> values;
+    data_.shape = {static_cast<std::int64_t>(problem.x[0][0].size())};
+    data_.classes = problem.classes;
+    for (std::size_t client = 0; client < problem.x.size(); ++client) {
+      auto& rows = rows_.emplace_back();
+      for (std::size_t i = 0; i < problem.x[client].size(); ++i) {
+        rows.push_back(static_cast<std::uint32_t>(data_.labels.size()));
+        values.insert(values.end(), problem.x[client][i].begin(), problem.x[client][i].end());
+        data_.labels.push_back(problem.labels[client][i]);
       }
     }
     data_.values = std::move(values);

@@ -14,6 +14,7 @@
 #include "parley/methods/fedsgd/fedsgd.h"
 #include "parley/methods/fne/fne.h"
 #include "parley/methods/fola/fola.h"
+#include "parley/methods/laplace/laplace.h"
 #include "parley/methods/local/local.h"
 #include "parley/methods/method.h"
 #include "parley/methods/openes/openes.h"
@@ -45,6 +46,7 @@ MethodRegistry methods() {
   add_fedsgd(registry);
   add_fne(registry);
   add_fola(registry);
+  add_laplace(registry);
   add_local(registry);
   add_openes(registry);
   add_pfedme(registry);

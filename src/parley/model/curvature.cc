@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "parley/model/kernels.h"
 
@@ -106,10 +107,47 @@ std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram) {
   return examples * used;
 }
 
-void add_output_gram(const LayerPass& pass, std::span<float> gram) {
+void add_output_gram(const LayerPass& pass, std::span<float> gram, std::span<const float> weights) {
   assert(!pass.deltas.empty());
   const auto examples = static_cast<float>(pass.rows / pass.rows_per_example);  // as in add_squared_gradients
-  add_gram(pass.rows, pass.deltas.data(), pass.layer.out(), examples * examples, gram);
+  const std::size_t out = pass.layer.out();
+  const float* deltas = pass.deltas.data();
+  if (!weights.empty()) {
+    Flat& weighted = scratch(2, pass.deltas.size());
+    for (std::size_t r = 0; r < pass.rows; ++r) {
+      const float root = std::sqrt(weights[r / pass.rows_per_example]);
+      for (std::size_t j = 0; j < out; ++j) weighted[r * out + j] = root * pass.deltas[r * out + j];
+    }
+    deltas = weighted.data();
+  }
+  add_gram(pass.rows, deltas, out, examples * examples, gram);
+}
+
+namespace {
+
+// Sums over each example's rows, times `scale`.
+void sum_positions(std::span<const float> rows, std::size_t examples, std::size_t positions, float scale, Flat& sums) {
+  const std::size_t width = rows.size() / (examples * positions);
+  sums.assign(examples * width, 0.0f);
+  for (std::size_t r = 0; r < examples * positions; ++r) {
+    float* to = sums.data() + r / positions * width;
+    for (std::size_t j = 0; j < width; ++j) to[j] += scale * rows[r * width + j];
+  }
+}
+
+}  // namespace
+
+LayerPass reduce_positions(const LayerPass& pass, Flat& inputs, Flat& deltas) {
+  const std::size_t positions = pass.rows_per_example, examples = pass.rows / positions;
+  sum_positions(pass.inputs, examples, positions, 1.0f / static_cast<float>(positions), inputs);
+  deltas.clear();
+  if (!pass.deltas.empty()) sum_positions(pass.deltas, examples, positions, 1.0f, deltas);
+  return {.index = pass.index,
+          .layer = pass.layer,
+          .rows = examples,
+          .rows_per_example = 1,
+          .inputs = inputs,
+          .deltas = deltas};
 }
 
 }  // namespace parley

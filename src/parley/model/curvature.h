@@ -17,7 +17,12 @@ void add_squared_gradients(const LayerPass& pass, std::span<float> squares);
 std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram);
 
 // Σ over rows of δ δᵀ, with δ the gradient of an example's own loss at the layer's outputs, added to the lower triangle
-// of `gram` (out × out, row-major). REQUIRES a pass of backward().
-void add_output_gram(const LayerPass& pass, std::span<float> gram);
+// of `gram` (out × out, row-major). REQUIRES a pass of backward(). `weights`, one an example, weigh their rows;
+// none: 1.
+void add_output_gram(const LayerPass& pass, std::span<float> gram, std::span<const float> weights = {});
+
+// The pass with one row for each example: the mean of its inputs and, of a backward(), the sum of its deltas over the
+// positions that share the weights (K-FAC-reduce, Eschenhagen et al. 2023). Its numbers live in the two buffers.
+LayerPass reduce_positions(const LayerPass& pass, Flat& inputs, Flat& deltas);
 
 }  // namespace parley

@@ -130,5 +130,30 @@ TEST(Curvature, GramOfTheFirstLayerIsThatOfTheData) {
   }
 }
 
+TEST(Curvature, ReducedPositionsAreMeansOfInputsAndSumsOfDeltas) {
+  const Layout layout({{"w", {1, 2}}});
+  const Layer layer{layout.entries()[0], std::nullopt};
+  const std::vector<float> a{1, 2, 3, 4, 5, 6, 7, 8}, d{1, -2, 3, 5};  // two examples of two positions
+  Flat inputs, deltas;
+  const LayerPass reduced = reduce_positions({0, layer, 4, 2, a, d}, inputs, deltas);
+  EXPECT_EQ(reduced.rows, 2u);
+  EXPECT_EQ(reduced.rows_per_example, 1u);
+  EXPECT_EQ(inputs, (Flat{2, 3, 6, 7}));
+  EXPECT_EQ(deltas, (Flat{-1, 8}));
+  // An example's gradient at the shared weights is the sum over positions, so its deltas' gram is that of the sums.
+  std::vector<float> gram{0.0f};
+  add_output_gram(reduced, gram);
+  EXPECT_EQ(gram[0], 4.0f * (1.0f + 64.0f));  // of each example's own loss: twice the delta of the mean
+}
+
+TEST(Curvature, WeightsOfExamplesWeighTheirRows) {
+  const Layout layout({{"w", {1, 1}}});
+  const Layer layer{layout.entries()[0], std::nullopt};
+  const std::vector<float> a{0, 0, 0, 0}, d{1, 2, 3, 4}, weights{0.25f, 4.0f};
+  std::vector<float> gram{0.0f};
+  add_output_gram({0, layer, 4, 2, a, d}, gram, weights);
+  EXPECT_FLOAT_EQ(gram[0], 4.0f * (0.25f * (1 + 4) + 4.0f * (9 + 16)));
+}
+
 }  // namespace
 }  // namespace parley

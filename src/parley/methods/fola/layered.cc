@@ -6,7 +6,6 @@
 #include "parley/base/errors.h"
 #include "parley/gauss/low_rank.h"
 #include "parley/gauss/normal.h"
-#include "parley/model/curvature.h"
 
 namespace parley {
 namespace {
@@ -38,38 +37,28 @@ std::vector<Option> Layered::declared() {
 }
 
 Layered::Layered(const MethodContext& context)
-    : layout_(context.layout),
+    : matrices_(shown_layers(*context.layout)),
       lambda_(context.options.real("lambda")),
       ridge_(static_cast<float>(context.options.real("ridge"))),
       prior_every_(static_cast<std::size_t>(context.options.integer("prior_every"))),
       prior_rank_(static_cast<std::size_t>(context.options.integer("prior_rank"))),
       rank_(static_cast<std::size_t>(context.options.integer("rank"))) {
-  std::vector<LayoutEntry> inputs, outputs, vectors, values;
-  for (const auto& layer : shown_layers(*context.layout)) {
-    const LayerMatrix matrix{layer};
-    const std::size_t rank = std::min(prior_rank_, matrix.width());
-    inputs.push_back({.name = matrix.name(), .shape = {extent(packed_size(matrix.width()))}});
-    outputs.push_back({.name = matrix.name(), .shape = {extent(packed_size(matrix.rows()))}});
-    vectors.push_back({.name = matrix.name(), .shape = {extent(rank), extent(matrix.width())}});
-    values.push_back({.name = matrix.name(), .shape = {extent(rank + 1)}});
-    layers_.push_back(matrix);
-  }
-  if (layers_.empty()) {
+  if (layers().empty()) {
     fail("method.curvature = \"{}\": this model does not show its layers; use \"diag\"",
          context.options.text("curvature"));
   }
-  inputs_layout_ = std::make_shared<const Layout>(std::move(inputs));
-  outputs_layout_ = std::make_shared<const Layout>(std::move(outputs));
+  std::vector<LayoutEntry> vectors, values;
+  for (const auto& layer : layers()) {
+    const std::size_t rank = std::min(prior_rank_, layer.width());
+    vectors.push_back({.name = layer.name(), .shape = {extent(rank), extent(layer.width())}});
+    values.push_back({.name = layer.name(), .shape = {extent(rank + 1)}});
+  }
   vectors_layout_ = std::make_shared<const Layout>(std::move(vectors));
   values_layout_ = std::make_shared<const Layout>(std::move(values));
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    layers_[l].inputs_offset = inputs_layout_->entries()[l].offset;
-    layers_[l].outputs_offset = outputs_layout_->entries()[l].offset;
-  }
 }
 
 void Layered::start(State& state) const {
-  state.add(kInputs, inputs_layout_, false, Flat(inputs_size(), 0.0f));
+  state.add(kInputs, matrices_.inputs_layout(), false, Flat(inputs_size(), 0.0f));
   if (lambda_ == 0.0) return;
   state.add(kVectors, vectors_layout_, true, Flat(vectors_layout_->size(), 0.0f));
   state.add(kValues, values_layout_, true, Flat(values_layout_->size(), 0.0f));
@@ -81,39 +70,27 @@ void Layered::train(const ClientTask& task, Update& update) const {
   const auto centre = task.broadcast.at("theta");
   const auto strength = static_cast<float>(lambda_ * task.lr() * static_cast<double>(prior_every_));
   std::vector<ProximalStep> steps;
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
+  for (std::size_t l = 0; l < layers().size(); ++l) {
     const auto own = values_layout_->entries()[l].of(values);  // eigenvalues, then the mean of the rest
     steps.emplace_back(vectors_layout_->entries()[l].of(vectors), own.first(own.size() - 1), own.back(), strength);
   }
   Flat matrix, start;
   const auto pull = [&](std::size_t step) {
     if (step % prior_every_ != 0) return;
-    for (std::size_t l = 0; l < layers_.size(); ++l) {
-      layers_[l].gather(std::span<const float>(task.model.parameters()), matrix);
-      layers_[l].gather(centre, start);
+    for (std::size_t l = 0; l < layers().size(); ++l) {
+      layers()[l].gather(std::span<const float>(task.model.parameters()), matrix);
+      layers()[l].gather(centre, start);
       for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] -= start[i];
-      steps[l].apply(matrix, layers_[l].rows());
+      steps[l].apply(matrix, layers()[l].rows());
       for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] += start[i];
-      layers_[l].scatter(std::span<const float>(matrix), task.model.parameters());
+      layers()[l].scatter(std::span<const float>(matrix), task.model.parameters());
     }
   };
   task.train(update, {}, {.after_step = pull});
 }
 
 Packed Layered::measure_inputs(const ClientTask& task, std::span<float> inputs) const {
-  std::vector<Flat> sums;
-  std::vector<std::size_t> rows(layers_.size(), 0);
-  for (const auto& layer : layers_) sums.emplace_back(layer.width() * layer.width(), 0.0f);
-  task.model.observe([&](const LayerPass& pass) { rows[pass.index] += add_input_gram(pass, sums[pass.index]); });
-  task.trainer.show(task.model, task.data);
-  task.model.observe({});
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const std::size_t width = layers_[l].width();
-    const float scale = 1.0f / static_cast<float>(rows[l]);
-    float mean = 0.0f;  // of A's diagonal
-    for (std::size_t i = 0; i < width; ++i) mean += scale * sums[l][i * (width + 1)] / static_cast<float>(width);
-    pack_symmetric(sums[l], width, scale, ridge_ * mean, layers_[l].inputs_of(inputs));
-  }
+  matrices_.measure_inputs(task, ridge_, inputs);
   return rank_ == 0 ? Packed{} : reduce(inputs);
 }
 
@@ -132,7 +109,7 @@ std::size_t Layered::sent_rank(const LayerMatrix& layer) const {
 // Every layer's eigenvectors, eigenvalues and mean of the rest, or its triangle where that is shorter.
 Packed Layered::reduce(std::span<float> inputs) const {
   ByteBuffer to;
-  for (const auto& layer : layers_) {
+  for (const auto& layer : layers()) {
     const auto triangle = layer.inputs_of(inputs);
     if (const std::size_t rank = sent_rank(layer); rank > 0) {
       const LowRank factors = low_rank(triangle, layer.width(), rank);
@@ -149,7 +126,7 @@ Packed Layered::reduce(std::span<float> inputs) const {
 
 void Layered::unpack(std::span<const std::byte> packed, std::span<float> inputs) const {
   ByteReader from(packed);
-  for (const auto& layer : layers_) {
+  for (const auto& layer : layers()) {
     const auto triangle = layer.inputs_of(inputs);
     if (const std::size_t rank = sent_rank(layer); rank > 0) {
       LowRank factors{.vectors = std::vector<float>(rank * layer.width()), .values = std::vector<float>(rank)};
@@ -168,10 +145,10 @@ void Layered::keep(State& state, std::span<const double> inputs) const {
   const auto kept = state.at(kInputs);
   std::ranges::transform(inputs, kept.begin(), [](double x) { return static_cast<float>(x); });
   if (lambda_ == 0.0) return;
-  for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const std::size_t width = layers_[l].width();
+  for (std::size_t l = 0; l < layers().size(); ++l) {
+    const std::size_t width = layers()[l].width();
     const auto factors =
-        low_rank(layers_[l].inputs_of(std::span<const float>(kept)), width, std::min(prior_rank_, width));
+        low_rank(layers()[l].inputs_of(std::span<const float>(kept)), width, std::min(prior_rank_, width));
     std::ranges::copy(factors.vectors, vectors_layout_->entries()[l].of(state.at(kVectors)).begin());
     const auto values = values_layout_->entries()[l].of(state.at(kValues));
     std::ranges::copy(factors.values, values.begin());

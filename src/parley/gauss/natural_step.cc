@@ -1,0 +1,64 @@
+#include "parley/gauss/natural_step.h"
+
+#include <Eigen/Cholesky>
+#include <cmath>
+
+#include "parley/gauss/eigen_maps.h"
+
+namespace parley {
+namespace {
+
+using Dense = Matrix<double>;
+
+double mean_diagonal(std::span<const float> packed, std::size_t width) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < width; ++i) sum += static_cast<double>(packed[packed_size(i + 1) - 1]);
+  return sum / static_cast<double>(width);
+}
+
+Eigen::LLT<Dense> factorise(std::span<const float> packed, std::size_t width, double scale, double ridge) {
+  Dense full = unpack<double>(packed, width, scale);
+  full.diagonal().array() += ridge;
+  return Eigen::LLT<Dense>(full);
+}
+
+}  // namespace
+
+double damping_balance(const FisherFactors& factors) {
+  const double inputs = mean_diagonal(factors.inputs, factors.width);
+  const double outputs = mean_diagonal(factors.outputs, factors.rows);
+  return inputs > 0.0 && outputs > 0.0 ? std::sqrt(inputs / outputs) : 1.0;
+}
+
+bool precondition(const FisherFactors& factors, double damping, std::span<double> gradient) {
+  const double pi = damping_balance(factors), root = std::sqrt(damping);
+  const auto inputs = factorise(factors.inputs, factors.width, 1.0, root * pi);
+  const auto outputs = factorise(factors.outputs, factors.rows, 1.0, root / pi);
+  if (inputs.info() != Eigen::Success || outputs.info() != Eigen::Success) return false;
+  Map<double> map(gradient.data(), index(factors.rows), index(factors.width));
+  const Dense left = outputs.solve(map);
+  const Dense both = inputs.solve(left.transpose()).transpose();
+  if (!both.allFinite()) return false;
+  map = both;
+  return true;
+}
+
+double fisher_norm(const FisherFactors& factors, std::span<const double> step) {
+  const ConstMap<double> v(step.data(), index(factors.rows), index(factors.width));
+  const Dense right = v * unpack<double>(factors.inputs, factors.width);
+  const Dense left = unpack<double>(factors.outputs, factors.rows) * v;
+  return (left.array() * right.array()).sum();
+}
+
+void colour_by_fisher(const FisherFactors& factors, double examples, double prior, std::span<float> noise) {
+  const double pi = damping_balance(factors), root = std::sqrt(prior), scale = std::sqrt(examples);
+  const auto inputs = factorise(factors.inputs, factors.width, scale, root * pi);
+  const auto outputs = factorise(factors.outputs, factors.rows, scale, root / pi);
+  Map<float> map(noise.data(), index(factors.rows), index(factors.width));
+  // P = LLᵀ on each side: L_B⁻ᵀ Z L_A⁻¹ has covariance P_A⁻¹ ⊗ P_B⁻¹.
+  const Dense left = outputs.matrixU().solve(map.cast<double>());
+  const Dense both = inputs.matrixU().solve(left.transpose()).transpose();
+  map = both.cast<float>();
+}
+
+}  // namespace parley

@@ -1,0 +1,195 @@
+#include "parley/methods/laplace/global_curvature.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "parley/gauss/normal.h"
+
+namespace parley {
+namespace {
+
+constexpr const char* kFixedWeight = "fixed_weight";  // of the examples whose fixed A are in the state
+
+// kept ← memory·kept + (1 − memory)·sum/weight.
+void blend(std::span<float> kept, std::span<const double> sum, double weight, double memory) {
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    kept[i] = static_cast<float>(memory * static_cast<double>(kept[i]) + (1.0 - memory) * sum[i] / weight);
+  }
+}
+
+// diagonal·I, packed.
+void set_diagonal(std::span<float> packed, std::size_t width, float diagonal) {
+  std::ranges::fill(packed, 0.0f);
+  for (std::size_t i = 0; i < width; ++i) packed[packed_size(i + 1) - 1] = diagonal;
+}
+
+float mean_diagonal(std::span<const float> packed, std::size_t width) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < width; ++i) sum += static_cast<double>(packed[packed_size(i + 1) - 1]);
+  return static_cast<float>(sum / static_cast<double>(width));
+}
+
+}  // namespace
+
+GlobalCurvature::GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options)
+    : rest_layout_(std::make_shared<const Layout>(rest.entries)),
+      matrices_(matrices),
+      rest_(rest),
+      kfac_(options.kfac) {
+  if (matrices.all().empty()) return;
+  // What comes first in a model takes the data. Warm rounds measure single positions, which is not what reduce wants.
+  const LayerMatrix& first = matrices.all()[0];
+  const bool one_position = first.layer.weight.shape.size() == 2;
+  if (first.layer.weight.offset == 0 && (one_position || options.positions != Positions::reduce)) {
+    fixed_size_ = packed_size(first.width());
+  }
+}
+
+std::vector<ChannelSpec> GlobalCurvature::channels() const {
+  std::vector<ChannelSpec> all;
+  const auto add = [&](const char* name, std::size_t size) {
+    if (size > 0) all.push_back({.name = name, .count = size, .statistic = true});
+  };
+  add(kInputs, matrices_.inputs_size());
+  add(kOutputs, matrices_.outputs_size());
+  if (!kfac_ && !all.empty()) {
+    all.back().unpack = [blocks = output_blocks()](std::span<const std::byte> packed, std::span<float> outputs) {
+      ByteReader from(packed);
+      for (const auto& block : blocks) {
+        set_diagonal(outputs.subspan(block.offset, packed_size(block.rows)), block.rows, from.take<float>());
+      }
+      from.finish();
+    };
+  }
+  add(kRest, rest_.size);
+  return all;
+}
+
+std::vector<GlobalCurvature::Block> GlobalCurvature::output_blocks() const {
+  std::vector<Block> blocks;
+  for (const auto& layer : matrices_.all()) blocks.push_back({layer.outputs_offset, layer.rows()});
+  return blocks;
+}
+
+void GlobalCurvature::start(State& state) const {
+  state.add_scalar(kFixedWeight, false, 0.0);
+  for (const auto& channel : channels()) {
+    const auto& layout = channel.name == kInputs    ? matrices_.inputs_layout()
+                         : channel.name == kOutputs ? matrices_.outputs_layout()
+                                                    : rest_layout_;
+    state.add(channel.name, layout, false, Flat(channel.size(), 0.0f));
+  }
+}
+
+// Of B the server uses the mean diagonal alone when it is not kfac: one number per layer.
+void GlobalCurvature::pack(bool with_fixed, Update& update) const {
+  if (!with_fixed && fixed_size_ > 0) update.pack(kInputs, pack_omitted({{0, fixed_size_}}));
+  if (kfac_) return;
+  ByteBuffer to;
+  const std::span<float> outputs = update[kOutputs];
+  for (const auto& [offset, rows] : output_blocks()) {
+    const auto own = outputs.subspan(offset, packed_size(rows));
+    const float mean = mean_diagonal(own, rows);
+    set_diagonal(own, rows, mean);
+    put(to, mean);
+  }
+  update.pack(kOutputs, {.how = Packing::own, .bytes = std::move(to.bytes)});
+}
+
+void GlobalCurvature::blend_inputs(State& state, const Sum& sum, double fixed_weight, double memory) const {
+  const auto kept = state.at(kInputs);
+  const auto sums = sum.total(kInputs);
+  double& before = state.scalar(kFixedWeight);
+  if (before + fixed_weight > 0.0) {
+    const double share = before / (before + fixed_weight);
+    blend(kept.first(fixed_size_), sums.first(fixed_size_), fixed_weight > 0.0 ? fixed_weight : 1.0, share);
+    before += fixed_weight;
+  }
+  blend(kept.subspan(fixed_size_), sums.subspan(fixed_size_), sum.weight(), memory);
+}
+
+void GlobalCurvature::merge(State& state, const Sum& sum, double fixed_weight, double memory) const {
+  if (rest_.size > 0) blend(state.at(kRest), sum.total(kRest), sum.weight(), memory);
+  if (matrices_.all().empty()) return;
+  blend_inputs(state, sum, fixed_weight, memory);
+  blend(state.at(kOutputs), sum.total(kOutputs), sum.weight(), memory);
+  if (kfac_) return;
+  for (const auto& layer : matrices_.all()) {
+    const auto outputs = layer.outputs_of(state.at(kOutputs));
+    set_diagonal(outputs, layer.rows(), mean_diagonal(outputs, layer.rows()));
+  }
+}
+
+void GlobalCurvature::merge_inputs(State& state, const Sum& sum) const {
+  if (rest_.size > 0) std::ranges::fill(state.at(kRest), 1.0f);
+  if (matrices_.all().empty()) return;
+  blend_inputs(state, sum, sum.weight(), 0.0);
+  for (const auto& layer : matrices_.all()) {
+    set_diagonal(layer.outputs_of(state.at(kOutputs)), layer.rows(), 1.0f);
+  }
+}
+
+FisherFactors GlobalCurvature::factors_of(const State& state, const LayerMatrix& layer) const {
+  return {.rows = layer.rows(),
+          .width = layer.width(),
+          .inputs = layer.inputs_of(state.at(kInputs)),
+          .outputs = layer.outputs_of(state.at(kOutputs))};
+}
+
+// A batch is one look at each number, so half of what is known of one is the mean of its tensor.
+std::vector<double> GlobalCurvature::diagonal(const State& state) const {
+  std::vector<double> all;
+  for (const auto& entry : rest_layout_->entries()) {
+    const auto own = entry.of(state.at(kRest));
+    const double mean = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size());
+    for (const float value : own) all.push_back(0.5 * (static_cast<double>(value) + mean));
+  }
+  return all;
+}
+
+const LayerMatrix* GlobalCurvature::precondition(const State& state, double damping, std::span<double> gradient) const {
+  const LayerMatrix* failed = nullptr;
+  matrices_.change_layers(gradient, [&](const LayerMatrix& layer, std::span<double> g) {
+    if (failed == nullptr && !parley::precondition(factors_of(state, layer), damping, g)) failed = &layer;
+  });
+  if (rest_.size == 0) return failed;
+  const auto curvature = diagonal(state);
+  rest_.for_each([&](std::size_t place, std::size_t i) { gradient[place] /= curvature[i] + damping; });
+  return failed;
+}
+
+double GlobalCurvature::predicted_kl(const State& state, std::span<const double> step) const {
+  double twice = 0.0;
+  std::vector<double> matrix;
+  for (const auto& layer : matrices_.all()) {
+    layer.gather(step, matrix);
+    twice += fisher_norm(factors_of(state, layer), matrix);
+  }
+  if (rest_.size == 0) return 0.5 * twice;
+  const auto curvature = diagonal(state);
+  rest_.for_each([&](std::size_t place, std::size_t i) { twice += curvature[i] * step[place] * step[place]; });
+  return 0.5 * twice;
+}
+
+void GlobalCurvature::draw(const State& state, const Posterior::Draw& how, Stream& stream,
+                           std::span<float> theta) const {
+  const auto scale = static_cast<float>(std::sqrt(how.scale));
+  std::ranges::copy(state.at("theta"), theta.begin());
+  Flat noise;
+  matrices_.change_layers(theta, [&](const LayerMatrix& layer, std::span<float> w) {
+    noise.resize(w.size());
+    gauss::fill_normal(stream, noise);
+    colour_by_fisher(factors_of(state, layer), how.examples, how.prior_precision, noise);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] += scale * noise[i];
+  });
+  if (rest_.size == 0) return;
+  const auto curvature = diagonal(state);
+  noise.resize(rest_.size);
+  gauss::fill_normal(stream, noise);
+  rest_.for_each([&](std::size_t place, std::size_t i) {
+    theta[place] += scale * noise[i] / static_cast<float>(std::sqrt(how.examples * curvature[i] + how.prior_precision));
+  });
+}
+
+}  // namespace parley

@@ -1,0 +1,59 @@
+// The curvature of the pooled data as the server keeps it: packed A and B of every layer, a diagonal of the rest.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "parley/gauss/natural_step.h"
+#include "parley/methods/laplace/point.h"
+
+namespace parley {
+
+class GlobalCurvature {
+ public:
+  static constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kRest = "rest";
+
+  // The matrices and the rest must outlive it.
+  GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options);
+
+  // The channels that clients fill.
+  std::vector<ChannelSpec> channels() const;
+  void start(State& state) const;
+  // How many layers' A do not change with the weights, because their inputs are the data: 1 or 0. A client sends them
+  // once.
+  std::size_t fixed_layers() const { return fixed_size_ > 0 ? 1 : 0; }
+  // How A, with or without the fixed part, and B travel.
+  void pack(bool with_fixed, Update& update) const;
+
+  // From a round's sum, of which `memory` stays as it was. Of the fixed part it is the mean over all that was ever
+  // sent, `fixed_weight` of it now.
+  void merge(State& state, const Sum& sum, double fixed_weight, double memory) const;
+  // A alone, with B and the rest's diagonal 1: what the structured product knows. Everyone sent the fixed part.
+  void merge_inputs(State& state, const Sum& sum) const;
+
+  // In place, from a gradient of the layout's size to (curvature + damping)⁻¹·gradient. Returns the layer whose factors
+  // are not positive definite, with nothing defined in `gradient`; null when all went well.
+  const LayerMatrix* precondition(const State& state, double damping, std::span<double> gradient) const;
+  // ½ Σ tr(B V A Vᵀ): the KL divergence by which a step V is predicted to change the model's predictions.
+  double predicted_kl(const State& state, std::span<const double> step) const;
+  // One network from N(theta, (examples·curvature + prior)⁻¹).
+  void draw(const State& state, const Posterior::Draw& how, Stream& stream, std::span<float> theta) const;
+
+ private:
+  // Where each layer's packed B lies, without the layer.
+  struct Block {
+    std::size_t offset, rows;
+  };
+  std::vector<Block> output_blocks() const;
+  void blend_inputs(State& state, const Sum& sum, double fixed_weight, double memory) const;
+  FisherFactors factors_of(const State& state, const LayerMatrix& layer) const;
+  std::vector<double> diagonal(const State& state) const;
+
+  std::shared_ptr<const Layout> rest_layout_;
+  const LayerMatrices& matrices_;
+  const RestOfModel& rest_;
+  bool kfac_;                   // false: B is its own mean diagonal times I
+  std::size_t fixed_size_ = 0;  // of the packed A that lie before all others
+};
+
+}  // namespace parley

@@ -1,0 +1,77 @@
+#include "parley/methods/laplace/options.h"
+
+#include "parley/base/errors.h"
+
+namespace parley {
+
+std::vector<Option> LaplaceOptions::declared() {
+  const Range share{.low = 0.0, .high = 1.0, .high_excluded = true};
+  return {
+      {"step", 0.25,
+       "η: share of the natural gradient that a round adds to the velocity; times 2·participation below ½",
+       at_least(0.0)},
+      {"momentum", 0.9, "m: share of the velocity that the next round keeps", share},
+      {"damping", 0.01,
+       "added to the curvature; halved when the loss fell and tripled when it rose, if all clients take part",
+       at_least(0.0)},
+      {"damping_floor", 1e-4, "least damping that falling losses lead to", at_least(0.0)},
+      {"damping_cap", 10.0, "most damping that rising losses lead to", above(0.0)},
+      {"prior", 1e-3, "p: prior precision of every weight for each example, a weight decay", at_least(0.0)},
+      {"memory", -1.0, "share of A and B that is kept from round to round; below 0: 1 − participation, at least ½",
+       Range{.low = -1.0, .high = 1.0, .high_excluded = true}},
+      {"trust", 0.1, "longest step, as the KL divergence that A and B predict it to change predictions by; 0: no limit",
+       at_least(0.0)},
+      {"warm", std::int64_t{1}, "rounds of local training and the structured product before the first step",
+       at_least(0)},
+      {"ridge", 0.1, "warm rounds: precision in every direction of a layer's inputs, as a multiple of its mean",
+       above(0.0)},
+      {"curvature",
+       std::string("kfac"),
+       "kfac: A ⊗ B; input: A alone, with B's mean diagonal in place of B",
+       {},
+       {"kfac", "input"}},
+      {"positions",
+       std::string("mixed"),
+       "convolutions: expand: A and B of single positions; reduce: of the mean input and the summed derivative of all; "
+       "mixed: A of single positions, B of the summed derivative",
+       {},
+       {"expand", "reduce", "mixed"}},
+      {"factors_every", std::int64_t{2}, "rounds between two measurements of A and B", at_least(1)},
+      {"fisher",
+       std::string("sampled"),
+       "labels of B: one drawn from the model for each example; exact: all of them, each with its probability, which "
+       "takes a pass for each output; empirical: the data's own",
+       {},
+       {"sampled", "exact", "empirical"}},
+      {"widest", std::int64_t{4096}, "layers of more inputs or outputs have a diagonal instead of A and B",
+       at_least(1)},
+  };
+}
+
+LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
+    : step(method.real("step")),
+      momentum(method.real("momentum")),
+      damping(method.real("damping")),
+      damping_floor(method.real("damping_floor")),
+      damping_cap(method.real("damping_cap")),
+      prior(method.real("prior")),
+      memory(method.real("memory")),
+      trust(method.real("trust")),
+      ridge(method.real("ridge")),
+      warm(static_cast<std::size_t>(method.integer("warm"))),
+      factors_every(static_cast<std::size_t>(method.integer("factors_every"))),
+      widest(static_cast<std::size_t>(method.integer("widest"))),
+      kfac(method.text("curvature") == "kfac"),
+      participation(server.has("participation") ? server.real("participation") : 1.0) {
+  const std::string& labels = method.text("fisher");
+  fisher = labels == "sampled" ? FisherLabels::sampled
+           : labels == "exact" ? FisherLabels::exact
+                               : FisherLabels::empirical;
+  const std::string& summed = method.text("positions");
+  positions = summed == "expand" ? Positions::expand : summed == "reduce" ? Positions::reduce : Positions::mixed;
+  if (damping_floor > damping_cap) {
+    fail("method.damping_floor = {}: expected at most method.damping_cap = {}", damping_floor, damping_cap);
+  }
+}
+
+}  // namespace parley

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "parley/methods/method.h"
+
+namespace parley {
+
+enum class FisherLabels { sampled, exact, empirical };
+// Of layers that share their weights between positions (convolutions): which sums are taken before the second moments.
+enum class Positions { expand, reduce, mixed };
+
+struct LaplaceOptions {
+  double step, momentum, damping, damping_floor, damping_cap, prior, memory, trust, ridge;
+  std::size_t warm, factors_every, widest;
+  FisherLabels fisher;
+  Positions positions;
+  bool kfac;  // false: B is a multiple of I
+  double participation;
+
+  static std::vector<Option> declared();
+  LaplaceOptions(const Options& method, const Options& server);
+
+  // Whether the clients of a round train, as a start.
+  bool warms_up(std::size_t round) const { return round <= warm; }
+  // A cohort that is a small share of the clients has a noisy gradient: shorter steps average over more of them.
+  double step_size() const { return step * std::min(1.0, 2.0 * participation); }
+  double factor_memory() const { return memory >= 0.0 ? memory : std::max(0.5, 1.0 - participation); }
+  // Losses of different cohorts do not tell whether a step was good.
+  bool adapts_damping() const { return participation == 1.0; }
+  // Whether clients send A and B in a round at one point.
+  bool sends_factors(std::size_t round) const { return (round - warm - 1) % factors_every == 0; }
+};
+
+}  // namespace parley
