@@ -19,7 +19,7 @@ std::vector<Option> LaplaceOptions::declared() {
       {"prior", 1e-3, "p: prior precision of every weight for each example, a weight decay", at_least(0.0)},
       {"memory", -1.0, "share of A and B that is kept from round to round; below 0: 1 − participation, at least ½",
        Range{.low = -1.0, .high = 1.0, .high_excluded = true}},
-      {"trust", 0.1, "longest step, as the KL divergence that A and B predict it to change predictions by; 0: no limit",
+      {"trust", 0.02, "longest step, as the KL divergence that A and B predict it to change predictions by; 0: no limit",
        at_least(0.0)},
       {"warm", std::int64_t{1}, "rounds of local training and the structured product before the first step",
        at_least(0)},
