@@ -3,58 +3,48 @@
 #include <benchmark/benchmark.h>
 
 #include "parley/base/random.h"
-#include "parley/gauss/diagonal.h"
 #include "parley/gauss/normal.h"
-#include "parley/gauss/solve.h"
 #include "parley/update/sum.h"
+#include "parley/update/update.h"
 #include "triad.h"
 
 namespace parley {
 namespace {
 
-void fold(benchmark::State& state, Schema channels) {
-  const SharedSchema schema = share(std::move(channels));
-  Update update(schema);
+ChannelSpec vector_of_elements(std::string name, std::string times = {}) {
+  return {.name = std::move(name), .count = kElements, .times = std::move(times)};
+}
+
+void fold(benchmark::State& state, Schema schema) {
+  const auto shared = share(std::move(schema));
+  Update update(shared);
   update.weight = 600.0;
   for (auto& channel : update.channels()) std::fill(channel.begin(), channel.end(), 0.5f);
-  Sum sum(schema);
+  Sum sum(shared);
   against_triad(state, {.read = 24.0 * kElements, .written = 16.0 * kElements}, [&] { sum.add(update); });
 }
 
 // An update of (Λ, Λμ): float channels, times the weight, into double sums. 4 bytes read from the update, 8 read from
 // and 8 written to the sum, for each of the two channels.
 void fold_natural(benchmark::State& state) {
-  fold(state, {.channels = {{.name = "precision", .count = kElements}, {.name = "shift", .count = kElements}}});
+  fold(state, {.channels = {vector_of_elements("precision"), vector_of_elements("precision_mean")}});
 }
 BENCHMARK(fold_natural)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(30);
 
 // The same sums from (Λ, μ), as FOLA sends them: the product is formed in double on the way. Counted as one pass; that
 // Λ is read for each of the two sums is at the fold's expense.
 void fold_posterior(benchmark::State& state) {
-  fold(state, {.channels = {{.name = "precision", .count = kElements},
-                            {.name = "theta", .count = kElements, .times = "precision"}}});
+  fold(state, {.channels = {vector_of_elements("precision"), vector_of_elements("theta", "precision")}});
 }
 BENCHMARK(fold_posterior)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(30);
 
 // Merging the sums of two blocks of the cohort: 16 bytes read, 8 written.
 void merge_sums(benchmark::State& state) {
-  const SharedSchema schema =
-      share({.channels = {{.name = "precision", .count = kElements}, {.name = "shift", .count = kElements}}});
+  const auto schema = share({.channels = {vector_of_elements("precision"), vector_of_elements("precision_mean")}});
   Sum sum(schema), other(schema);
   against_triad(state, {.read = 32.0 * kElements, .written = 16.0 * kElements}, [&] { sum.merge(other); });
 }
 BENCHMARK(merge_sums)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(30);
-
-// The server's solve: three double sums read, two floats written.
-void solve_product(benchmark::State& state) {
-  const FlatDouble precision(kElements, 2.0), precision_mean(kElements, 3.0), mean(kElements, 1.0);
-  Flat out_mean(kElements), out_precision(kElements);
-  against_triad(state, {.read = 24.0 * kElements, .written = 8.0 * kElements, .owned = 8.0 * kElements}, [&] {
-    gauss::solve_product({precision, precision_mean, mean, 2.0}, 1e-8, gauss::ZeroPrecision::average,
-                         {out_mean, out_precision});
-  });
-}
-BENCHMARK(solve_product)->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(30);
 
 // From here on in cache, where the arithmetic counts. 100,000 parameters, a small network.
 constexpr std::size_t kSmall = 100'000;
@@ -98,28 +88,6 @@ void sample_gaussian(benchmark::State& state) {
   report(state);
 }
 BENCHMARK(sample_gaussian);
-
-void kl_of_naturals(benchmark::State& state) {
-  const Flat xi_a(kSmall, 2.0f), chi_a(kSmall, 1.0f), xi_b(kSmall, 3.0f), chi_b(kSmall, 0.5f);
-  for (auto _ : state) {
-    double kl = gauss::kl(gauss::ConstNaturalView{xi_a, chi_a}, gauss::ConstNaturalView{xi_b, chi_b});
-    benchmark::DoNotOptimize(kl);
-  }
-  report(state);
-}
-BENCHMARK(kl_of_naturals);
-
-void product_in_place(benchmark::State& state) {
-  Flat xi_a(kSmall, 2.0f), chi_a(kSmall, 1.0f);
-  const Flat xi_b(kSmall, 1e-3f), chi_b(kSmall, 1e-3f);
-  const gauss::NaturalView a{xi_a, chi_a};
-  for (auto _ : state) {
-    gauss::product(a, gauss::ConstNaturalView{xi_b, chi_b}, a);
-    benchmark::DoNotOptimize(xi_a.data());
-  }
-  report(state);
-}
-BENCHMARK(product_in_place);
 
 }  // namespace
 }  // namespace parley

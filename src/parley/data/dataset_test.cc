@@ -115,10 +115,10 @@ TEST(Select, LimitSpreadsOverSortedLabels) {
 }
 
 TEST(Select, HoldsOutPerUser) {
-  const auto [rest, part] = hold_out_per_user(small(), 0.5, 1);
+  const auto [rest, part] = hold_out_of_each_user(small(), 0.5, 1);
   EXPECT_EQ(std::set(rest.users.begin(), rest.users.end()), (std::set{4, 5}));  // user 5 has one row and keeps it
   EXPECT_EQ(part.users, (std::vector<std::int32_t>{4}));
-  const auto [train, test] = hold_out(small(), 0.01, 1);
+  const auto [train, test] = hold_out_of_all(small(), 0.01, 1);
   EXPECT_EQ(train.size(), 2u);
   EXPECT_EQ(test.size(), 1u);
 }

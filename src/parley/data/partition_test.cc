@@ -7,8 +7,8 @@
 #include <numeric>
 #include <set>
 
+#include "parley/data/own_test.h"
 #include "parley/data/test_folder.h"
-#include "parley/data/test_share.h"
 
 namespace parley {
 namespace {
@@ -317,7 +317,7 @@ TEST(OwnTest, HoldingOutSplitsEveryClientsRowsAndLosesNone) {
   Partition partition = deal(data, options_for("permuted", 8));
   const Partition before = partition;
   Stream stream(1, "own test data");
-  const Partition own = hold_out(partition, 0.25, stream);
+  const Partition own = hold_out_of_each_client(partition, 0.25, stream);
   EXPECT_EQ(own.permutations, before.permutations);
   for (std::size_t k = 0; k < 8; ++k) {
     std::vector<std::uint32_t> all = partition.clients[k];
@@ -331,7 +331,7 @@ TEST(OwnTest, HoldingOutSplitsEveryClientsRowsAndLosesNone) {
 TEST(OwnTest, AClientOfOneRowKeepsItAndOneOfTwoHasOneOfEach) {
   Partition partition{.clients = {{4}, {1, 2}, {}}, .permutations = {}};
   Stream stream(1, "own test data");
-  const Partition own = hold_out(partition, 0.1, stream);
+  const Partition own = hold_out_of_each_client(partition, 0.1, stream);
   EXPECT_EQ(partition.clients[0].size(), 1u);
   EXPECT_TRUE(own.clients[0].empty());
   EXPECT_EQ(partition.clients[1].size(), 1u);

@@ -69,8 +69,9 @@ Dataset limit_rows(Dataset data, std::size_t count) {
   return select_rows(data, rows);
 }
 
-std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>> hold_out_rows(std::size_t size, double fraction,
-                                                                                std::uint64_t seed) {
+std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>> hold_out_row_numbers(std::size_t size,
+                                                                                       double fraction,
+                                                                                       std::uint64_t seed) {
   Stream stream(seed, "data.hold_out");
   std::vector<std::uint32_t> rows(size);
   std::iota(rows.begin(), rows.end(), 0u);
@@ -79,13 +80,13 @@ std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>> hold_out_rows(
   return split(marks);
 }
 
-std::pair<Dataset, Dataset> hold_out(const Dataset& data, double fraction, std::uint64_t seed) {
+std::pair<Dataset, Dataset> hold_out_of_all(const Dataset& data, double fraction, std::uint64_t seed) {
   if (data.size() < 2) fail("{}: {} row; expected two or more to hold some out for testing", data.name, data.size());
-  const auto [rest, part] = hold_out_rows(data.size(), fraction, seed);
+  const auto [rest, part] = hold_out_row_numbers(data.size(), fraction, seed);
   return {select_rows(data, rest), select_rows(data, part)};
 }
 
-std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction, std::uint64_t seed) {
+std::pair<Dataset, Dataset> hold_out_of_each_user(const Dataset& data, double fraction, std::uint64_t seed) {
   std::map<std::int32_t, std::vector<std::uint32_t>> rows_of;
   for (std::uint32_t i = 0; i < data.users.size(); ++i) rows_of[data.users[i]].push_back(i);
   std::vector<bool> marks(data.size());

@@ -17,13 +17,14 @@ Dataset select_rows(const Dataset& data, std::span<const std::uint32_t> rows);
 // (image folders), because the first ones would then be all of one class. 0 means all.
 Dataset limit_rows(Dataset data, std::size_t count);
 
-// Splits a random part off for testing, deterministic by `seed`: {rest, part}. At least one row
-// goes to each side. Throws InputError when there are fewer than two rows.
-std::pair<Dataset, Dataset> hold_out(const Dataset& data, double fraction, std::uint64_t seed);
-// The rows that hold_out() takes of `size` rows, for a source that must know before it makes the data; {rest, part}.
-std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>> hold_out_rows(std::size_t size, double fraction,
-                                                                                std::uint64_t seed);
+// Splits off a random part of all rows for testing, deterministic by `seed`: {rest, part}. At least one row goes to
+// each side. Throws InputError when there are fewer than two rows.
+std::pair<Dataset, Dataset> hold_out_of_all(const Dataset& data, double fraction, std::uint64_t seed);
+// Which of `size` rows hold_out_of_all() takes, for a source that must know before it makes the data: {rest, part}.
+std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>> hold_out_row_numbers(std::size_t size,
+                                                                                       double fraction,
+                                                                                       std::uint64_t seed);
 // The same part of each user's rows; a user with a single row keeps it for training.
-std::pair<Dataset, Dataset> hold_out_per_user(const Dataset& data, double fraction, std::uint64_t seed);
+std::pair<Dataset, Dataset> hold_out_of_each_user(const Dataset& data, double fraction, std::uint64_t seed);
 
 }  // namespace parley

@@ -84,7 +84,7 @@ std::vector<std::string> pick(const std::vector<std::string>& from, const Rows& 
 // (data.limit) nor neighbouring users (partition.users_per_client) are of one kind.
 std::pair<Rows, Rows> split_tweets(std::size_t count, const Options& options) {
   const auto seed = static_cast<std::uint64_t>(options.integer("split_seed"));
-  auto [train, test] = hold_out_rows(count, options.real("test_fraction"), seed);
+  auto [train, test] = hold_out_row_numbers(count, options.real("test_fraction"), seed);
   Stream order(seed, "data.order");
   order.shuffle(std::span(train));
   order.shuffle(std::span(test));

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
-#include "parley/data/test_share.h"
+#include "parley/data/own_test.h"
 #include "parley/engine/peer/peers.h"
 #include "parley/methods/aggregate.h"
 #include "parley/methods/optimizer_state.h"
@@ -53,7 +53,7 @@ void deal_own_test(Federated& federated, const Settings& settings, std::uint64_t
   const double part = settings.partition.real("holdout");
   Stream stream(seed, "own test data");
   if (part > 0.0) {
-    federated.own_test = hold_out(federated.partition, part, stream);
+    federated.own_test = hold_out_of_each_client(federated.partition, part, stream);
     federated.own_test_data = federated.data.train;
     return;
   }

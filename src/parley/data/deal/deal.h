@@ -12,7 +12,7 @@ namespace parley::deal {
 
 using Rows = std::vector<std::uint32_t>;
 
-// partition.clients; throws InputError unless it is at least 1.
+// How many clients to deal to: partition.clients, or 10 where that is 0 (only by_user reads 0 as "all users").
 std::size_t client_count(const Options& options);
 
 // All rows of the data set, shuffled.

@@ -1,13 +1,14 @@
-// Each client's own test data: what is held back of its rows, or its part of the test set.
+// Test data of each client's own (evaluate.clients): rows held out of its training rows, or its share of the test set.
 #pragma once
 
 #include "parley/data/partition.h"
 
 namespace parley {
 
-// Moves `part` of every client's rows, drawn at random, out of the partition; of two rows or more at least one goes and
-// at least one stays. What is returned has the same clients and feature orders.
-Partition hold_out(Partition& partition, double part, Stream& stream);
+// Takes `part` of every client's rows, drawn at random, out of the partition and returns them as a partition of the
+// same clients, with the same feature orders. Of two rows or more, at least one goes and at least one stays; a client
+// with a single row keeps it for training.
+Partition hold_out_of_each_client(Partition& partition, double part, Stream& stream);
 
 // Divides the test set among the clients by user: a client gets the rows of the users whose training rows it holds.
 // Throws InputError when nobody gets any.

@@ -1,4 +1,4 @@
-#include "parley/data/test_share.h"
+#include "parley/data/own_test.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@ namespace parley {
 
 using deal::Rows;
 
-Partition hold_out(Partition& partition, double part, Stream& stream) {
+Partition hold_out_of_each_client(Partition& partition, double part, Stream& stream) {
   std::vector<Rows> held(partition.clients.size());
   for (std::size_t k = 0; k < held.size(); ++k) {
     Rows& rows = partition.clients[k];
