@@ -8,8 +8,39 @@
 namespace parley {
 namespace {
 
+// Sends whole multiples of a step, and remembers what it did not send: error feedback. The server counts the rounds.
+// What a stage may keep, and where, is what it shows.
+class Whole final : public Stage {
+ public:
+  static constexpr float kStep = 0.25f;
+
+  void start(State& state, const std::string& prefix) const override {
+    state.add_scalar(prefix + "rounds", false, 0.0);
+  }
+  void forward(const ForwardTask& task, Update& update) const override {
+    Flat& theta = update["theta"];
+    const auto base = task.broadcast.at("theta");
+    const ClientRecord* known = task.memory.known();
+    Flat left = known != nullptr ? known->at(task.prefix + "left") : Flat(theta.size(), 0.0f);
+    for (std::size_t i = 0; i < theta.size(); ++i) {
+      const float wanted = theta[i] - base[i] + left[i], sent = kStep * std::round(wanted / kStep);
+      theta[i] = base[i] + sent;
+      left[i] = wanted - sent;
+    }
+    task.memory.amend({{task.prefix + "left", std::move(left)}});
+    std::byte secret{};
+    task.secrets({&secret, 1});  // there to be drawn from; what is drawn changes nothing here
+  }
+  void backward(const BackwardTask& task, Sum&) const override { task.state.scalar(task.prefix + "rounds") += 1.0; }
+};
+
 const Catalogue& catalogue() {
-  static const Catalogue instance;
+  static const Catalogue instance = [] {
+    Catalogue all;
+    all.stages.add({.name = "whole", .summary = "", .source = "", .options = {}},
+                   [](const Options&) { return std::make_unique<Whole>(); });
+    return all;
+  }();
   return instance;
 }
 
@@ -101,6 +132,22 @@ TEST(StagedRound, StagesRunInTheOrderOfTheList) {
 TEST(StagedRound, NoiseDoesNotDependOnTheThreads) {
   const Experiment one = experiment({"stages.use=[\"clip\", \"quantise\"]"});
   EXPECT_EQ(one_round(one, 1).theta, one_round(one, 3).theta);
+}
+
+// Rounds of steps that are each too small to be sent move the model all the same, since what is left is carried; and
+// the state and the records that this takes are those that a checkpoint holds.
+TEST(StagedRound, AStageRemembersInTheRecordAndInTheState) {
+  const Experiment one = experiment({"stages.use=[\"whole\"]", "client.lr=0.02", "server.participation=1"});
+  ClientStore store(ClientStore::Keep::memory, {}, real_files());
+  Federation federation(one, store, 2);
+  for (std::size_t round = 1; round <= 30; ++round) {
+    federation.round(round);
+    store.commit(round);
+  }
+  EXPECT_EQ(federation.state().scalar("stage0/rounds"), 30.0);
+  EXPECT_EQ(store.clients().size(), 10u);
+  for (const float left : store.load(0)->at("stage0/left")) EXPECT_LE(std::abs(left), Whole::kStep / 2);
+  EXPECT_GT(federation.evaluate(*one.federated.data.test).accuracy(), 0.8);
 }
 
 }  // namespace

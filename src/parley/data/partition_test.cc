@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "parley/data/own_test.h"
+#include "parley/data/client_tests.h"
 #include "parley/data/test_folder.h"
 
 namespace parley {

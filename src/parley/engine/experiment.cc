@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
-#include "parley/data/own_test.h"
+#include "parley/data/client_tests.h"
 #include "parley/engine/peer/peers.h"
 #include "parley/methods/aggregate.h"
 #include "parley/methods/optimizer_state.h"

@@ -1,4 +1,4 @@
-#include "parley/data/own_test.h"
+#include "parley/data/client_tests.h"
 
 #include <algorithm>
 #include <cmath>
