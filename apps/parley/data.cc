@@ -18,8 +18,9 @@ void print_summary(const Federated& federated, const Settings& settings) {
   const auto empty = static_cast<std::size_t>(std::ranges::count(sizes, std::size_t{0}));
   fmt::print("{}: {} train + {} test examples, {} features, {} in memory\n", train.name, train.size(),
              federated.data.test->size(), train.features(), bytes_text(static_cast<double>(train.bytes())));
-  fmt::print("{}: {} clients, {} to {} examples, median {}{}\n\n", settings.partition.text("kind"), sizes.size(),
-             sizes.front(), sizes.back(), sizes[sizes.size() / 2], empty > 0 ? fmt::format(", {} empty", empty) : "");
+  fmt::print("{}: {} client{}, {} to {} examples, median {}{}\n\n", settings.partition.text("kind"), sizes.size(),
+             sizes.size() == 1 ? "" : "s", sizes.front(), sizes.back(), sizes[sizes.size() / 2],
+             empty > 0 ? fmt::format(", {} empty", empty) : "");
 }
 
 void show(const ExperimentArguments& arguments, std::size_t limit) {

@@ -43,6 +43,13 @@ std::string constraint(const Option& option) {
   return type_name(option.fallback) + (range.empty() ? "" : " " + range);
 }
 
+// What other sections must say: model.norm = "batch".
+std::string needed(const About& about) {
+  std::vector<std::string> settings;
+  for (const auto& [key, value] : about.needs) settings.push_back(fmt::format("{} = {}", key, to_toml(value)));
+  return fmt::format("{}", fmt::join(settings, ", "));
+}
+
 void list_kind(const Kind& kind) {
   fmt::print("{}  ({} = \"…\")\n", kind.plural, kind.setting);
   std::size_t widest = 0;
@@ -86,6 +93,7 @@ void describe(const std::string& name) {
       found = true;
       fmt::print("{} = \"{}\"\n{}\n", kind.setting, about.name, about.summary);
       if (!about.source.empty()) fmt::print("source: {}\n", about.source);
+      if (!about.needs.empty()) fmt::print("needs {}\n", needed(about));
       const std::string section = kind.setting.substr(0, kind.setting.find('.'));
       if (about.options.empty()) {
         fmt::print("no options of its own; parley describe {} shows the section's\n", section);
@@ -136,8 +144,9 @@ void print_reference() {
   for (const auto& kind : kinds()) {
     fmt::print("## {}\n\nChosen by `{}`.\n\n", kind.plural, kind.setting);
     for (const auto& about : kind.entries) {
-      fmt::print("### {}\n\n{}{}\n\n", about.name, about.summary,
-                 about.source.empty() ? "" : fmt::format(" Source: {}.", about.source));
+      fmt::print("### {}\n\n{}{}{}\n\n", about.name, about.summary,
+                 about.source.empty() ? "" : fmt::format(" Source: {}.", about.source),
+                 about.needs.empty() ? "" : fmt::format(" Needs `{}`.", needed(about)));
       if (!about.options.empty()) print_option_table(about.options);
     }
   }

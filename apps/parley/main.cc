@@ -72,7 +72,7 @@ std::filesystem::path default_folder(const std::string& experiment_file) {
 namespace {
 
 void interrupted(int) {
-  constexpr char message[] = "\ninterrupted; finished rounds are kept, go on with --resume\n";
+  constexpr char message[] = "\ninterrupted; finished rounds are kept; continue with --resume\n";
   (void)!::write(STDERR_FILENO, message, sizeof(message) - 1);
   ::_exit(130);
 }

@@ -102,7 +102,7 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   const Settings settings = resolve(arguments.read(), catalogue());
   const fs::path folder = where.out.empty() ? pick_folder(arguments.file, resume) : fs::path(where.out);
   if (holds_run(folder) && !resume && !overwrite) {
-    fail("{}: holds a run already; go on with --resume, replace it with --overwrite, or choose another --out",
+    fail("{}: already holds a run; continue it with --resume, replace it with --overwrite, or choose another --out",
          folder.string());
   }
   require_writable(folder);
@@ -229,7 +229,7 @@ void add_run(CLI::App& app) {
   const auto resume = std::make_shared<bool>(false), overwrite = std::make_shared<bool>(false);
   arguments->add_to(*command);
   where->add_to(*command);
-  auto* resume_flag = command->add_flag("--resume", *resume, "go on from the last finished round");
+  auto* resume_flag = command->add_flag("--resume", *resume, "resume after the last checkpoint");
   command->add_flag("--overwrite", *overwrite, "replace the run that --out holds")->excludes(resume_flag);
   command->callback([=] { run_as_launched(*arguments, *where, *resume, *overwrite); });
 }

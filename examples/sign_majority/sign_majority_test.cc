@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "parley/base/errors.h"
+#include "parley/base/files.h"
 #include "parley/engine/federation.h"
 
 namespace parley {
@@ -134,6 +136,24 @@ TEST(SignMajority, RefusesAStepOfZeroByName) {
   } catch (const InputError& error) {
     EXPECT_NE(std::string(error.what()).find("method.step"), std::string::npos) << error.what();
   }
+}
+
+// Every block of code in CONTRIBUTING.md's section on methods, but for the line that goes into the registry, is a part
+// of the example as it stands.
+TEST(SignMajority, IsQuotedFaithfully) {
+  const std::string source = read_file(PARLEY_SOURCE "/examples/sign_majority/sign_majority.cc");
+  const std::string page = read_file(PARLEY_SOURCE "/CONTRIBUTING.md"), open = "```cpp\n", close = "```";
+  std::size_t quotes = 0;
+  for (std::size_t at = 0; (at = page.find(open, at)) != std::string::npos;) {
+    const std::size_t begin = at + open.size();
+    at = page.find(close, begin);
+    ASSERT_NE(at, std::string::npos) << "a block that does not end";
+    const std::string block = page.substr(begin, at - begin);
+    if (block == "  add_sign_majority(registry);\n") continue;
+    EXPECT_NE(source.find(block), std::string::npos) << "not in sign_majority.cc:\n" << block;
+    ++quotes;
+  }
+  EXPECT_GE(quotes, 4u);
 }
 
 }  // namespace

@@ -106,5 +106,22 @@ TEST(Options, WriteTomlThatReadsBack) {
   }
 }
 
+// Not the user's doing: a key of ours that is misspelt or read as another type.
+TEST(Options, MisreadKeysThrowAndNameTheNearest) {
+  const Options options("client", {{"lr", 0.1, ""}, {"epochs", std::int64_t{1}, ""}});
+  const auto message = [](auto&& read) -> std::string {
+    try {
+      read();
+    } catch (const std::logic_error& bug) {
+      return bug.what();
+    }
+    return "no std::logic_error";
+  };
+  EXPECT_EQ(message([&] { options.integer("epoch"); }),
+            "unknown option of [client] 'epoch'; did you mean 'epochs'? known: epochs, lr");
+  EXPECT_EQ(message([&] { options.real("epochs"); }),
+            "option 'client.epochs' is a whole number, and was read as a number");
+}
+
 }  // namespace
 }  // namespace parley

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cassert>
 #include <cmath>
-#include <cstdlib>
+#include <ranges>
+#include <stdexcept>
+
+#include "parley/base/errors.h"
 
 namespace parley {
 namespace {
@@ -82,11 +84,16 @@ Options::Options(std::string where, const std::vector<Option>& declared) : where
 template <class T>
 const T& Options::get(std::string_view key) const {
   const auto found = values_.find(key);
-  if (found == values_.end() || !std::holds_alternative<T>(found->second)) {
-    fmt::print(stderr, "bug: option '{}.{}' was read but not declared with this type\n", where_, key);
-    std::abort();
+  if (found == values_.end()) {
+    const auto keys = std::views::keys(values_);
+    throw std::logic_error(unknown_name(fmt::format("option of [{}]", where_), key, {keys.begin(), keys.end()}));
   }
-  return std::get<T>(found->second);
+  const T* value = std::get_if<T>(&found->second);
+  if (value == nullptr) {
+    throw std::logic_error(
+        fmt::format("option '{}.{}' is {}, and was read as {}", where_, key, type_name(found->second), type_name(T{})));
+  }
+  return *value;
 }
 
 bool Options::flag(std::string_view key) const {
@@ -103,9 +110,6 @@ const std::string& Options::text(std::string_view key) const {
 }
 const std::vector<std::int64_t>& Options::integers(std::string_view key) const {
   return get<std::vector<std::int64_t>>(key);
-}
-const std::vector<double>& Options::reals(std::string_view key) const {
-  return get<std::vector<double>>(key);
 }
 const std::vector<std::string>& Options::texts(std::string_view key) const {
   return get<std::vector<std::string>>(key);

@@ -1,7 +1,8 @@
 // Options: what can be set, and what has been set.
 //
 // An `Option` declares a key with its default, range and meaning. `Options` holds the checked values of one section,
-// defaults filled in. Reading a key that was never declared is a bug (assertion), not a user error.
+// defaults filled in. Reading a key that was never declared, or as another type, is a bug, not a user error:
+// std::logic_error, with the nearest key that there is.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,6 @@ struct Range {
   bool contains(double x) const;
   std::string describe() const;  // "> 0", "in [0, 1)", "" when unbounded
 };
-inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 inline Range at_least(double low) {
   return {.low = low};
 }
@@ -67,7 +67,6 @@ class Options {
   double real(std::string_view key) const;
   const std::string& text(std::string_view key) const;
   const std::vector<std::int64_t>& integers(std::string_view key) const;
-  const std::vector<double>& reals(std::string_view key) const;
   const std::vector<std::string>& texts(std::string_view key) const;
 
   const std::string& where() const { return where_; }

@@ -32,8 +32,8 @@ void reshape(Dataset& data, const Options& options) {
   const auto& shape = options.integers("shape");
   if (shape.empty()) return;
   if (checked_product(shape, "data.shape") != data.features()) {
-    fail("data.shape: {} has not the {} features of a row; expected extents whose product is {}", describe_shape(shape),
-         data.features(), data.features());
+    fail("data.shape: {} does not have the {} features of a row; expected extents whose product is {}",
+         describe_shape(shape), data.features(), data.features());
   }
   data.shape = shape;
 }
@@ -104,7 +104,7 @@ void set_npy_outputs(Dataset& data, NpyArray y, const std::string& name) {
       fail("{}: expected targets {{n}} or {{n, k}}, found {}", name, describe_shape(y.shape));
     }
     data.target_size = y.shape.size() == 2 ? static_cast<std::size_t>(y.shape[1]) : 1;
-    if (data.target_size == 0) fail("{}: no targets; expected at least one a row", name);
+    if (data.target_size == 0) fail("{}: no targets; expected at least one per row", name);
     data.targets = std::move(*floats);
     return;
   }

@@ -1,19 +1,10 @@
 #include "parley/data/partition.h"
 
-#include <fmt/ranges.h>
-
+#include "parley/base/errors.h"
 #include "parley/data/deal/deal.h"
 
 namespace parley {
 namespace {
-
-void write_lists(std::string& out, const std::vector<std::vector<std::uint32_t>>& lists) {
-  out += '{';
-  for (std::size_t k = 0; k < lists.size(); ++k) {
-    fmt::format_to(std::back_inserter(out), "{}\n\"{}\": [{}]", k == 0 ? "" : ",", k, fmt::join(lists[k], ","));
-  }
-  out += "\n}";
-}
 
 Option alpha_option(const std::string& of) {
   return {"alpha", 0.5, "concentration of the Dirichlet draw over " + of + "; small = strong skew", above(0)};
@@ -46,7 +37,7 @@ void add_label_skews(PartitionRegistry& registry) {
                 {}},
                deal::single_class);
   registry.add({"mixed_class",
-                "Mostly one class a client, the rest drawn from all classes.",
+                "Mostly one class per client, the rest drawn from all classes.",
                 "",
                 {{"fraction", 0.99, "part of a client's rows that is of its own class", between(0, 1)}}},
                deal::mixed_class);
@@ -120,8 +111,7 @@ Partition pooled(const Partition& partition) {
   if (!partition.permutations.empty()) {
     fail(
         "partition.kind = \"permuted\": clients see the features in orders of their own, and their rows together are "
-        "no "
-        "data set; choose another kind");
+        "no data set; choose another kind");
   }
   deal::Rows all;
   for (const auto& rows : partition.clients) all.insert(all.end(), rows.begin(), rows.end());
@@ -136,21 +126,6 @@ std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const
     for (const auto row : rows) ++counts[static_cast<std::size_t>(data.labels[row])];
   }
   return histogram;
-}
-
-void write_partition(Files& files, const std::filesystem::path& path, const Partition& partition) {
-  std::string out;
-  if (partition.permutations.empty()) {
-    write_lists(out, partition.clients);
-  } else {
-    out += "{\"clients\": ";
-    write_lists(out, partition.clients);
-    out += ",\n\"permutations\": ";
-    write_lists(out, partition.permutations);
-    out += '}';
-  }
-  out += '\n';
-  files.replace(path, out);
 }
 
 }  // namespace parley

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <vector>
 
-#include "parley/base/files.h"
 #include "parley/base/random.h"
 #include "parley/base/registry.h"
 #include "parley/data/dataset.h"
@@ -40,9 +38,5 @@ Partition pooled(const Partition& partition);
 
 // Label counts of each client: clients × classes.
 std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition);
-
-// Writes JSON that the kind `file` reads back: {"0": [rows…], "1": […], …}; with permutations
-// {"clients": {"0": […]}, "permutations": {"0": […]}}. Throws RunError.
-void write_partition(Files& files, const std::filesystem::path& path, const Partition& partition);
 
 }  // namespace parley

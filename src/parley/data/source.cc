@@ -34,7 +34,7 @@ void give_users(const Options& options, const DataRoots& roots, Dataset& train, 
   const fs::path test_path = test_file.empty() ? fs::path{} : locate(roots, test_file, "data.test_users");
   NumberedUsers users =
       number_users(read_users(train_path), test_file.empty() ? std::vector<std::string>{} : read_users(test_path));
-  if (users.train.empty()) fail("{}: data.users: empty; expected one user a line", train_path.string());
+  if (users.train.empty()) fail("{}: data.users: empty; expected one user per line", train_path.string());
   train.users = checked_users(std::move(users.train), train.size(), train_path, "users");
   test.users = checked_users(std::move(users.test), test.size(), test_path, "test_users");
 }
@@ -115,12 +115,12 @@ std::vector<Option> common_data_options() {
        std::string("auto"),
        "how values become inputs: unit = bytes / 255, other numbers from their training range to "
        "[0, 1]; standard = "
-       "mean 0 and deviation 1 a channel over the training set; none = as they are; auto = unit "
+       "mean 0 and deviation 1 per channel over the training set; none = as they are; auto = unit "
        "for bytes, standard for sensors' measurements, none for "
        "other numbers and for tokens",
        {},
        {"auto", "unit", "standard", "none"}},
-      {"users", std::string(), "a file with the owner of each training row, one number or name a line"},
+      {"users", std::string(), "a file with the owner of each training row, one number or name per line"},
       {"test_users", std::string(), "the same for the test rows"},
       {"limit", std::int64_t{0},
        "use only the first N training rows (evenly spaced ones where rows are sorted by label); 0 "

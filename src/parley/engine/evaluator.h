@@ -16,7 +16,7 @@
 
 namespace parley {
 
-// The networks whose mean output a run predicts with ("bagging", thesis §6.3): one of a server, several of peers.
+// The networks whose mean output a run predicts with ("bagging", Kiss 2021, §6.3): one of a server, several of peers.
 using Members = std::vector<std::span<const float>>;
 
 class Evaluator {

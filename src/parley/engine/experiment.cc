@@ -92,7 +92,7 @@ std::string describe(const PartitionRegistry::Entry& entry, const Options& optio
     if (!option.is_path && chosen) text += fmt::format(" {}={}", option.key, to_toml(value));
   }
   const auto empty = std::ranges::count_if(partition.clients, [](const auto& rows) { return rows.empty(); });
-  return fmt::format("{}, {} clients{}", text, partition.clients.size(),
+  return fmt::format("{}, {} client{}{}", text, partition.clients.size(), partition.clients.size() == 1 ? "" : "s",
                      empty > 0 ? fmt::format(" ({} without data)", empty) : "");
 }
 

@@ -113,7 +113,7 @@ std::string first_difference(const std::string& old_toml, const std::string& new
 void check_resumable(const std::filesystem::path& path, const Settings& settings) {
   // Before there is a RunFolder, which would make the folder that was asked for by mistake.
   if (!std::filesystem::exists(path / "config.toml")) {
-    fail("{}: there is no run to resume; leave --resume away", path.string());
+    fail("{}: there is no run to resume; omit --resume", path.string());
   }
   const std::string old_config = identity(read_file(path / "config.toml")), new_config = identity(settings.to_toml());
   if (old_config != new_config) {

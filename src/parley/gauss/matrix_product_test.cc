@@ -55,7 +55,7 @@ Doubles least_squares(const std::vector<std::vector<float>>& x, const std::vecto
   return cross;
 }
 
-// METHODS.md §1: for linear regression clients the product is the pooled least-squares solution exactly.
+// For linear regression clients the product is the pooled least-squares solution exactly.
 TEST(MatrixProduct, LinearRegressionClientsGiveThePooledSolution) {
   Stream stream(1, "regression");
   constexpr std::size_t d = 5, out = 3;

@@ -1,7 +1,7 @@
 // The federated fitness: what gradient-free methods ask of a node, and all that leaves it beside n_k.
 //
 // A candidate's fitness is minus the squared error of its outputs, summed over the outputs and averaged over examples
-// (thesis 002, eq. 5.4); a classifier's are its probabilities, against one-hot labels. Summed by weight n_k, the mean
+// (Kiss 2021, Eq. 5.4); a classifier's are its probabilities, against one-hot labels. Summed by weight n_k, the mean
 // over nodes is the fitness on their pooled data.
 #pragma once
 

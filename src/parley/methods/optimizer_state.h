@@ -1,7 +1,7 @@
 // client.state: what becomes of the local optimisers' state from round to round.
 //
 //   reset     every client starts afresh in every round
-//   worker    each client keeps its own, in its record (§4.3 of the thesis)
+//   worker    each client keeps its own, in its record (Kiss 2021, §4.3)
 //   central   it travels with the weights: broadcast, trained on, averaged by weight, squares linearly (§4.4)
 //
 // A wrapper around any method that trains by ClientTask::train, once a round. The method does not see it: the state

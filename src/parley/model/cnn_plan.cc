@@ -38,7 +38,7 @@ Task as_images(const std::string& name, const Task& task, std::int64_t least_siz
 Option norm_option() {
   return {"norm",
           std::string("batch"),
-          "behind the convolutions: over the batch, or over eight channels",
+          "after the convolutions: over the batch, or over eight channels",
           {},
           {"batch", "group"}};
 }

@@ -45,7 +45,7 @@ struct GradientCase {
 
 class VariationalGradient : public ::testing::TestWithParam<GradientCase> {};
 
-// METHODS.md §3, oracle 7: with the noise fixed the loss is a function of means and ρ.
+// With the noise fixed the loss is a function of means and ρ.
 TEST_P(VariationalGradient, AgreesWithCentralDifferences) {
   const auto& [name, loss, with_private, options] = GetParam();
   const Task task{.input_shape = {2, 3}, .outputs = 4, .loss = loss};

@@ -21,7 +21,7 @@ std::vector<Option> LocalOptions::declared() {
   const Range share{.low = 0.0, .high = 1.0, .low_excluded = true};
   return {
       {"epochs", std::int64_t{1}, "passes over the client's data in a round", at_least(1)},
-      {"batch", std::int64_t{32}, "examples a step; 0 takes all of the client's data", at_least(0)},
+      {"batch", std::int64_t{32}, "examples per step; 0 takes all of the client's data", at_least(0)},
       {"lr", 0.01, "learning rate", above(0.0)},
       {"lr_decay", 1.0, "factor on the learning rate after every lr_decay_every rounds", share},
       {"lr_decay_every", std::int64_t{1}, "rounds between two factors lr_decay", at_least(1)},
@@ -31,7 +31,7 @@ std::vector<Option> LocalOptions::declared() {
        at_least(0)},
       {"lr_cosine_end", 0.01, "where lr_cosine ends, and stays", share},
       {"shuffle", true, "a new order of the examples every epoch"},
-      {"max_steps", std::int64_t{0}, "stop a client after this many steps a round; 0 sets no limit", at_least(0)},
+      {"max_steps", std::int64_t{0}, "stop a client after this many steps per round; 0 sets no limit", at_least(0)},
       {"state",
        std::string("reset"),
        "what the optimiser remembers between rounds: nothing, each client its own, or the clients' mean, sent around",

@@ -100,7 +100,7 @@ std::unique_ptr<Optimizer> sgd(const Options& client) {
   return fused<0>(client, {}, [](float lr, double) { return [=](float& t, float g) { t -= lr * g; }; });
 }
 
-// v ← βv + g; θ ← θ − lr·v. At a constant lr this is Eq. 4.6 of the thesis with its η in place: v ← βv − ηg, θ ← θ + v.
+// v ← βv + g; θ ← θ − lr·v. At a constant lr this is Eq. 4.6 of Kiss 2021 with its η in place: v ← βv − ηg, θ ← θ + v.
 std::unique_ptr<Optimizer> momentum(const Options& client) {
   return fused<1>(client, {kMean}, [beta = real(client, "momentum")](float lr, double) {
     return [=](float& t, float g, float& v) {

@@ -100,7 +100,7 @@ TEST(Optimizers, ThreeStepsByHand) {
   }
 }
 
-// The thesis's Eq. 4.6 and 4.7, read as METHODS.md §4 says, on ½h(w − m)²: velocities that hold η, and a gradient at
+// Kiss 2021, Eq. 4.6 and 4.7, read as docs/methods.md says, on ½h(w − m)²: velocities that hold η, and a gradient at
 // the point that looks ahead. Ours keep η out of the slot, and keep the look-ahead point as θ.
 TEST(Optimizers, MomentumAndNesterovAreTheThesisReadings) {
   constexpr double h = 3.0, m = 2.0, lr = 0.05, beta = 0.9;

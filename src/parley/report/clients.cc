@@ -92,7 +92,7 @@ std::string clients_section(const std::vector<ReportGroup>& groups) {
   }
   if (rows.empty()) return "";
   return fmt::format(
-      "\n<section aria-labelledby=\"h-clients\">\n<h2 id=\"h-clients\">What each client has of it</h2>\n"
+      "\n<section aria-labelledby=\"h-clients\">\n<h2 id=\"h-clients\">Per-client results</h2>\n"
       "<p class=\"note\">On the clients' own test data. S: the shared model; MT: the client's own model after its last "
       "training; gain: {2}, client by client.</p>\n"
       "<div class=\"table small\"><table>\n<thead><tr><th scope=\"col\">Method</th><th scope=\"col\">S{3}</th>"

@@ -55,12 +55,12 @@ class ReportTest : public ::testing::Test {
 
 TEST_F(ReportTest, SaysWhichClientsGainFromAModelOfTheirOwn) {
   write_run("fedavg", "fedavg", 1, 0.9);
-  EXPECT_EQ(render_report(read()).find("What each client has of it"), std::string::npos);
+  EXPECT_EQ(render_report(read()).find("Per-client results"), std::string::npos);
   write("fedavg/clients.json",
         R"([{"client":0,"s_accuracy":0.5,"mt_accuracy":0.75},{"client":3,"s_accuracy":0.9,"mt_accuracy":0.8},
             {"client":4,"s_accuracy":0.5,"mt_accuracy":0.5},{"client":5,"s_accuracy":0.5,"mt_accuracy":0.6}])");
   const std::string page = render_report(read());
-  EXPECT_NE(page.find("What each client has of it"), std::string::npos);
+  EXPECT_NE(page.find("Per-client results"), std::string::npos);
   EXPECT_NE(page.find("<td>50 %</td><td>25 %</td><td>-10.0</td>"), std::string::npos) << "half gain, a quarter lose";
   write("fedavg/clients.json", R"([{"client":0,"s_loss":0.5,"mt_loss":0.25},{"client":3,"s_loss":0.5,"mt_loss":1.5}])");
   const std::string losses = render_report(read());

@@ -49,9 +49,9 @@ class Quantise final : public Stage {
 
 void add_quantise(StageRegistry& registry) {
   registry.add({.name = "quantise",
-                .summary = "Sends updates with a few bits a number, unbiased.",
+                .summary = "Sends updates with a few bits per number, unbiased.",
                 .source = "Alistarh et al. 2017",
-                .options = {{"quantise_bits", std::int64_t{8}, "bits a number, the sign included", between(2, 16)}}},
+                .options = {{"quantise_bits", std::int64_t{8}, "bits per number, the sign included", between(2, 16)}}},
                [](const Options& options) { return std::make_unique<Quantise>(options.integer("quantise_bits")); });
 }
 

@@ -14,19 +14,6 @@ bool is_trainable(Role role) {
   return role == Role::weight || role == Role::bias || role == Role::norm_scale || role == Role::norm_shift;
 }
 
-std::string_view to_string(Role role) {
-  switch (role) {
-    case Role::weight: return "weight";
-    case Role::bias: return "bias";
-    case Role::norm_scale: return "norm_scale";
-    case Role::norm_shift: return "norm_shift";
-    case Role::running_mean: return "running_mean";
-    case Role::running_var: return "running_var";
-    case Role::counter: return "counter";
-  }
-  return "?";
-}
-
 Layout::Layout(std::vector<LayoutEntry> entries) : entries_(std::move(entries)) {
   std::stable_partition(entries_.begin(), entries_.end(), [](const LayoutEntry& e) { return is_trainable(e.role); });
   for (auto& entry : entries_) {

@@ -17,7 +17,6 @@ namespace parley {
 enum class Role { weight, bias, norm_scale, norm_shift, running_mean, running_var, counter };
 
 bool is_trainable(Role role);
-std::string_view to_string(Role role);
 
 struct LayoutEntry {
   std::string name;  // unique, e.g. "fc1.weight"

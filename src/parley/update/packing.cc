@@ -114,7 +114,7 @@ void unpack_omitted(ByteReader& from, std::span<const float> base, std::span<flo
 
 void unpack_levels(ByteReader& from, std::span<const float> base, std::size_t measured, std::span<float> values) {
   const auto bits = from.take<std::uint8_t>();
-  if (bits < 2 || bits > 16) fail("a quantised channel has {} bits a number; expected 2 to 16", bits);
+  if (bits < 2 || bits > 16) fail("a quantised channel has {} bits per number; expected 2 to 16", bits);
   const auto step = from.take<float>();
   const std::size_t learned = values.size() - measured;
   const auto packed = from.raw((learned * bits + 7) / 8);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "parley/base/errors.h"
+#include "parley/base/files.h"
 #include "parley/data/deal/deal.h"
 #include "parley/data/read/labels.h"
 

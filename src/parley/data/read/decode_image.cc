@@ -114,7 +114,7 @@ Image decode_png(std::string_view bytes, const std::string& name) {
     fail("{}: not a readable PNG: {}; replace or remove it", name, info.message);
   }
   if ((info.format & (PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_LINEAR)) != 0) {
-    fail("{}: has an alpha channel or 16 bits a channel; expected 8-bit grey or colour: convert it", name);
+    fail("{}: has an alpha channel or 16 bits per channel; expected 8-bit grey or colour: convert it", name);
   }
   const bool colour = (info.format & PNG_FORMAT_FLAG_COLOR) != 0;
   info.format = colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;

@@ -31,7 +31,7 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   }
   if (error) fail("{}: the folder cannot be read: {}", folder.string(), error.message());
   if (names.empty()) {
-    fail("{}: expected one folder a class with .jpg or .png files, found none", folder.string());
+    fail("{}: expected one folder per class with .jpg or .png files, found none", folder.string());
   }
   std::sort(names.begin(), names.end());
   return names;

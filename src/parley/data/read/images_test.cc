@@ -104,7 +104,7 @@ TEST(Images, ReadsAFolderInSortedOrderForAnyNumberOfWorkers) {
 TEST(Images, RefusesEmptyFolders) {
   const TestFolder folder;
   expect_refusal([&] { read_image_folder(folder.path() / "absent", {}, 1); }, {"absent", "cannot be read"});
-  expect_refusal([&] { read_image_folder(folder.path(), {}, 1); }, {"one folder a class"});
+  expect_refusal([&] { read_image_folder(folder.path(), {}, 1); }, {"one folder per class"});
   folder.write("cat/notes.txt", "x");
   expect_refusal([&] { read_image_folder(folder.path(), {}, 1); }, {"cat", "holds no .jpg"});
 }

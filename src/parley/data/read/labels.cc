@@ -42,7 +42,7 @@ std::vector<std::string> read_users(const std::filesystem::path& path) {
     std::string user = text.substr(begin, end - begin);
     if (!user.empty() && user.back() == '\r') user.pop_back();
     if (user.empty()) {
-      fail("{}:{}: empty line; expected one user a line", path.string(), users.size() + 1);
+      fail("{}:{}: empty line; expected one user per line", path.string(), users.size() + 1);
     }
     users.push_back(std::move(user));
     begin = end + 1;

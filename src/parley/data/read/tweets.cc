@@ -23,7 +23,7 @@ Tweets parse_tweets(std::string_view text, const std::string& name) {
     tweets.users.emplace_back(fields[kUser]);
     tweets.texts.emplace_back(fields[kText]);
   }
-  if (tweets.labels.empty()) fail("{}: empty; expected one tweet a line", name);
+  if (tweets.labels.empty()) fail("{}: empty; expected one tweet per line", name);
   return tweets;
 }
 

@@ -1,4 +1,4 @@
-// Sentiment140 (Go et al. 2009): one tweet a line, quoted fields: polarity (0 negative, 4 positive), id, date, query,
+// Sentiment140 (Go et al. 2009): one tweet per line, quoted fields: polarity (0 negative, 4 positive), id, date, query,
 // user, text.
 #pragma once
 

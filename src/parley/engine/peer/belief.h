@@ -1,4 +1,4 @@
-// What a travelling model believes about itself, class by class, and what a node promises it (thesis ch. 6).
+// What a travelling model believes about itself, class by class, and what a node promises it (Kiss 2021, ch. 6).
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 std::vector<Option> Network::declared() {
   const Range share{.low = 0.0, .high = 1.0, .high_excluded = true};
   return {
-      {"visits", std::int64_t{0}, "visits to nodes a round; 0 means one for each model", at_least(0)},
+      {"visits", std::int64_t{0}, "visits to nodes per round; 0 means one for each model", at_least(0)},
       {"test_share", 0.1, "part of a node's data kept to test visitors on; 0 tests on what they train on", share},
       {"failures", 0.0, "share of the nodes that die", share},
       {"arrivals", 0.0, "share of the nodes that join late", share},

@@ -1,4 +1,4 @@
-// A model that walks from node to node: what it carries along, and how it grows (thesis ch. 6, Alg. 6).
+// A model that walks from node to node: what it carries along, and how it grows (Kiss 2021, ch. 6, Alg. 6).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Models that walk: each trains at a node, and moves on to a neighbour, in simulated time (thesis ch. 6).
+// Models that walk: each trains at a node, and moves on to a neighbour, in simulated time (Kiss 2021, ch. 6).
 //
 // A round is a number of visits (peer.visits), whichever models made them; there is no barrier. A node trains one
 // visitor at a time, in the order of arrival. A node that dies loses the visit, not the model: its sender keeps a copy
@@ -53,7 +53,7 @@ class Walk final : public Engine {
   void move_on(std::size_t model, std::size_t keeper, RoundReport& report);
   void train_begun();
   void train(ClientSide& side, std::size_t model);
-  // A worker's model that drops out `thinning` times less than [model] says (π/σ, thesis §6.3).
+  // A worker's model that drops out `thinning` times less than [model] says (π/σ, Kiss 2021, §6.3).
   Model& thinned(ClientSide& side, std::size_t thinning);
   void finish(RoundReport& report, double began);
 

@@ -100,7 +100,7 @@ void add_de(MethodRegistry& registry) {
                 .options = {{"population", std::int64_t{20}, "models that are kept", at_least(4)},
                             {"factor", 0.5, "F, on the difference of two models",
                              Range{.low = 0, .high = 2, .low_excluded = true}},
-                            {"crossover", 0.9, "CR, chance of a weight to come from the challenge", between(0, 1)}}},
+                            {"crossover", 0.9, "CR, chance that a weight comes from the challenge", between(0, 1)}}},
                [](const MethodContext& context) { return std::make_unique<DifferentialEvolution>(context); });
 }
 

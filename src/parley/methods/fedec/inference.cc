@@ -219,12 +219,12 @@ class EncoderDecoder {
 std::vector<Option> InferenceOptions::declared() {
   return {
       {"classes", std::int64_t{0}, "classes that clients are made of; 0 = the model's outputs", at_least(0)},
-      {"inference_steps", std::int64_t{200}, "steps of the encoder–decoder a round", at_least(1)},
+      {"inference_steps", std::int64_t{200}, "steps of the encoder–decoder per round", at_least(1)},
       {"inference_lr", 0.02, "their length (Adam)", above(0.0)},
       {"kl", 0.01, "weight of the encoder–decoder's KL term beside the mean squared error", at_least(0.0)},
       {"decoder",
        std::string("linear"),
-       "from classes to statistics: one prototype a class, or a network of one hidden layer",
+       "from classes to statistics: one prototype per class, or a network of one hidden layer",
        {},
        {"linear", "mlp"}},
       {"decoder_hidden", std::int64_t{32}, "hidden units of decoder = \"mlp\"", at_least(1)},

@@ -139,7 +139,7 @@ void add_fedma(MethodRegistry& registry) {
                              "in round 1 every client starts from random weights of its own, not from common ones"}}},
                [](const MethodContext& context) { return std::make_unique<Pfnm>(context); });
   registry.add({.name = "fedma",
-                .summary = "Matches and averages one layer a round; the clients then train the layers above it anew.",
+                .summary = "Matches and averages one layer per round; the clients then train the layers above it anew.",
                 .source = "Wang et al. 2020 (matched averaging)"},
                [](const MethodContext& context) { return std::make_unique<FedMa>(context); });
 }

@@ -1,4 +1,4 @@
-// How two parents make a child (thesis 002, §5.3). All randomness comes from the stream.
+// How two parents make a child (Kiss 2021, §5.3). All randomness comes from the stream.
 #pragma once
 
 #include <cstdint>

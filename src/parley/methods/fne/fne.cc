@@ -71,7 +71,7 @@ struct FneOptions {
 };
 
 // Individual 0 is always the fittest of the generation before. Its fitness is measured on nodes that did not choose it,
-// which is what validation means here: the thesis' server has a validation set of its own, ours has no data.
+// which is what validation means here: the paper's server has a validation set of its own, ours has no data.
 class Fne final : public Method, private CohortRule {
  public:
   explicit Fne(const MethodContext& context)
@@ -229,7 +229,7 @@ void add_fne(MethodRegistry& registry) {
              "multiply by 1 ± rate %, add ± offset, or both by turns; multiply alone never changes a sign",
              {},
              {"multiply", "offset", "mixture"}},
-            {"chance", 0.05, "of a weight to mutate", between(0, 1)},
+            {"chance", 0.05, "chance that a weight mutates", between(0, 1)},
             {"rate", 20.0, "per cent, of a mutation that multiplies", at_least(0)},
             {"offset", 0.1, "largest, of a mutation that adds", at_least(0)},
             {"evaluation",
@@ -238,7 +238,7 @@ void add_fne(MethodRegistry& registry) {
              "example of one node",
              {},
              {"random_subset", "moving_window", "single_sample"}},
-            {"move_every", std::int64_t{1}, "generations before the moving window goes on by one node", at_least(1)},
+            {"move_every", std::int64_t{1}, "generations before the moving window moves on by one node", at_least(1)},
             {"escape_window", std::int64_t{10}, "generations that a repeated validation is looked for in", at_least(1)},
             {"escape_growth", 1.2, "factor on chance, rate and offset for each generation that repeats", at_least(1)},
             {"escape_limit", 10.0, "its largest product; 1 switches the escape off", at_least(1)},

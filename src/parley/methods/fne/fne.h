@@ -4,7 +4,7 @@
 
 namespace parley {
 
-// Federated neuroevolution (thesis 002, ch. 5): the server breeds a population, nodes only say how fit each one is.
+// Federated neuroevolution (Kiss 2021, ch. 5): the server breeds a population, nodes only say how fit each one is.
 void add_fne(MethodRegistry& registry);
 
 }  // namespace parley

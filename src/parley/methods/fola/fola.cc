@@ -72,7 +72,7 @@ struct FolaOptions {
          "curvature = kfac: unit: clients' output factors count alike; measured: as large as their gradients were",
          {},
          {"unit", "measured"}},
-        {"cg_steps", std::int64_t{20}, "curvature = kfac: conjugate gradients a layer, at most", at_least(0)},
+        {"cg_steps", std::int64_t{20}, "curvature = kfac: conjugate gradients per layer, at most", at_least(0)},
     };
     const auto layered = Layered::declared();
     options.insert(options.end(), layered.begin(), layered.end());
@@ -178,7 +178,7 @@ class Fola final : public Method, private Posterior {
     if (options_.shrink) {
       for (double& p : task.sum.edit(kPrecision)) p += options_.epsilon * task.sum.weight();
     }
-    task.move_theta(task.sum.take_mean("theta"));           // μ_S, Eq. 9
+    task.move_theta(task.sum.take_mean("theta"));                 // μ_S, Eq. 9
     const FlatDouble precision = task.sum.take_mean(kPrecision);  // P_S, Eq. 9
     const auto state = task.state.at(kPrecision);
     for (std::size_t i = 0; i < state.size(); ++i) {

@@ -30,7 +30,7 @@ MakeNetwork make_bilstm;       // two layers, on rows of token ids
 // Corinzia et al. 2019, for the next character: two layers of LSTM, on rows of token ids.
 MakeNetwork make_char_lstm;
 
-// Schirrmeister et al. 2017, "shallow ConvNet", for EEG trials; the thesis's network of chapter 5.
+// Schirrmeister et al. 2017, "shallow ConvNet", for EEG trials; the network of Kiss 2021, ch. 5.
 MakeNetwork make_shallow_convnet;
 
 }  // namespace parley

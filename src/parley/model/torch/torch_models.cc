@@ -52,12 +52,12 @@ std::vector<Option> lstm_options(std::int64_t vocabulary, std::int64_t embedding
 
 void add_lstms(ModelRegistry& registry) {
   registry.add({.name = "bilstm",
-                .summary = "Two layers of LSTM in both directions, for rows of token ids; 0 is padding behind a text.",
+                .summary = "Two layers of LSTM in both directions, for rows of token ids; 0 pads the end of a text.",
                 .source = "FeDEC, A.3",
                 .options = lstm_options(20000, 100, 256)},
                torch_backend("bilstm"));
   registry.add({.name = "char_lstm",
-                .summary = "Two layers of LSTM, for the character that follows a row of them; 0 is padding behind it.",
+                .summary = "Two layers of LSTM, for the character that follows a row of them; 0 pads the end.",
                 .source = "Corinzia et al. 2019",
                 .options = lstm_options(81, 8, 100)},
                torch_backend("char_lstm"));
@@ -67,7 +67,7 @@ void add_shallow_convnet(ModelRegistry& registry) {
   registry.add(
       {.name = "shallow_convnet",
        .summary = "Filters in time, then across electrodes, then log power; for EEG trials.",
-       .source = "Schirrmeister et al. 2017; the thesis, ch. 5",
+       .source = "Schirrmeister et al. 2017; Kiss 2021, ch. 5",
        .options = {{"filters", std::int64_t{40}, "filters in time, and as many across electrodes", at_least(1)},
                    {"kernel", std::int64_t{25}, "samples of a filter in time", at_least(1)},
                    {"pool", std::int64_t{75}, "samples of a window of power", at_least(1)},
