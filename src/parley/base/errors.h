@@ -4,7 +4,7 @@
 // thing, says what was expected, and what to do. A bug of ours is an assertion, not one of these.
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cassert>
 #include <stdexcept>
