@@ -1,6 +1,6 @@
 // The cut at the wire, for every method: a server made from a layout and options alone, and client sides in another
-// process, which see nothing of it but the bytes of its broadcasts, and whose answers are bytes, give the model that the
-// simulation gives, bit for bit.
+// process, which see nothing of it but the bytes of its broadcasts, and whose answers are bytes, give the model that
+// the simulation gives, bit for bit.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -24,8 +24,8 @@ struct ClientResult {
   std::optional<double> ood_auroc;  // how well its doubt tells evaluate.ood from that data
 };
 
-// What the networks that `load` puts into the model, one after the other, predict together for a client's own test data,
-// and for data of another kind where there are any. Throws RunError when that is not finite.
+// What the networks that `load` puts into the model, one after the other, predict together for a client's own test
+// data, and for data of another kind where there are any. Throws RunError when that is not finite.
 ClientResult test_networks(Model& model, const View& own, const View& ood, std::size_t networks,
                            const std::function<void(std::size_t network)>& load, EvaluationBuffer& buffer);
 // Adds what the model, as network number `network`, predicts for the rows [begin, end) of the view.

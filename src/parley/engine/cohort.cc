@@ -19,8 +19,7 @@ std::vector<std::size_t> draw_cohort(std::span<const std::size_t> sizes, double 
   const std::size_t count = std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, holders.size());
   const CohortTask task{.seed = seed, .round = round, .holders = holders, .wanted = count};
   std::vector<std::size_t> cohort = rule != nullptr ? rule->cohort(task) : draw_at_random(task);
-  std::ranges::sort(cohort,
-                    [&](std::size_t a, std::size_t b) { return folds_before(a, sizes[a], b, sizes[b]); });
+  std::ranges::sort(cohort, [&](std::size_t a, std::size_t b) { return folds_before(a, sizes[a], b, sizes[b]); });
   return cohort;
 }
 

@@ -9,9 +9,9 @@
 
 namespace parley {
 
-// The clients that the rule (null: chance) names when it is asked for max(1, participation · K) of the K that hold data;
-// the largest first, so that a round on several threads does not end waiting for one big client. That order is also the
-// order of the sum. `sizes` says how many examples each client holds.
+// The clients that the rule (null: chance) names when it is asked for max(1, participation · K) of the K that hold
+// data; the largest first, so that a round on several threads does not end waiting for one big client. That order is
+// also the order of the sum. `sizes` says how many examples each client holds.
 std::vector<std::size_t> draw_cohort(std::span<const std::size_t> sizes, double participation, std::uint64_t seed,
                                      std::size_t round, const CohortRule* rule = nullptr);
 

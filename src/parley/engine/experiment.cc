@@ -197,9 +197,9 @@ void connect_peers(Experiment& experiment, const Catalogue& catalogue) {
   const Settings& settings = experiment.settings;
   if (!settings.among_peers) return;
   refuse_for_peers(settings);
-  experiment.network = std::make_shared<const Network>(settings.peer, *experiment.pace, settings.graph,
-                                                       catalogue.graphs, experiment.federated.partition,
-                                                       experiment.seed());
+  experiment.network =
+      std::make_shared<const Network>(settings.peer, *experiment.pace, settings.graph, catalogue.graphs,
+                                      experiment.federated.partition, experiment.seed());
   catalogue.peers.at(settings.method.text("name")).make.check(experiment);
 }
 
@@ -220,7 +220,8 @@ Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& 
   Stream stream(seed, "partition");
   const auto& entry = catalogue.partitions.at(settings.partition.text("kind"));
   federated.partition = entry.make(*federated.data.train, settings.partition, stream);
-  if (catalogue.methods.at(settings.method.text("name")).make.pools_data) federated.partition = pooled(federated.partition);
+  if (catalogue.methods.at(settings.method.text("name")).make.pools_data)
+    federated.partition = pooled(federated.partition);
   deal_own_test(federated, settings, seed);
   set_aside_for_server(federated, settings, seed);
   const auto& clients = federated.partition.clients;

@@ -58,7 +58,7 @@ struct Experiment {
   std::shared_ptr<const Pace> pace;        // how fast the simulated machines and links are
   std::shared_ptr<const Network> network;  // that peers live in; null when there is a server
   std::unique_ptr<const ServerExamples> server_examples;  // null unless server.examples
-  std::string partition_text;  // "dirichlet alpha=0.01, 10 clients"
+  std::string partition_text;                             // "dirichlet alpha=0.01, 10 clients"
 
   std::unique_ptr<Model> new_model() const { return make_model(settings.model, task); }
   std::uint64_t seed() const { return static_cast<std::uint64_t>(settings.run.integer("seed")); }

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <vector>
 
+#include "parley/engine/normed_model.h"
 #include "parley/engine/server_side.h"
 #include "parley/methods/aggregate.h"
 #include "parley/methods/method.h"
-#include "parley/engine/normed_model.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/model/quadratic.h"
 #include "parley/store/client_store.h"
@@ -96,9 +96,8 @@ class TestBed {
   }
 
   void serve(std::size_t round, Sum& sum) {
-    const OpenRound open{.number = round,
-                         .cohort = std::vector<std::size_t>(cohort_),
-                         .broadcast = Broadcast(server_->state(), round)};
+    const OpenRound open{
+        .number = round, .cohort = std::vector<std::size_t>(cohort_), .broadcast = Broadcast(server_->state(), round)};
     FoldedRound folded{std::move(sum), {}};
     finished_ = server_->close(open, folded).finished;
     store_.commit(round);
@@ -210,7 +209,10 @@ class TestBed {
   }
 
   Options& section_of(const std::string& name) {
-    return name == "client" ? client_ : name == "server" ? server_options_ : name == "aggregate" ? aggregate_ : options_;
+    return name == "client"      ? client_
+           : name == "server"    ? server_options_
+           : name == "aggregate" ? aggregate_
+                                 : options_;
   }
 
   void deal(const Regression& problem) {

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/engine/test_bed.h"
 #include "parley/methods/fitness.h"
 #include "parley/methods/population.h"
-#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {

@@ -5,9 +5,9 @@
 //   server:  (state, Sum) -> next state         a few vector operations
 //
 // A method never knows whether it runs on threads, MPI or a network. It is made from the layout of the model and the
-// settings alone, so that a server needs neither model nor data; what a client has besides comes with its task. It holds
-// options, never state: what must survive a round lives in the State (server) or in the client's record, and both are
-// checkpointed by the engine.
+// settings alone, so that a server needs neither model nor data; what a client has besides comes with its task. It
+// holds options, never state: what must survive a round lives in the State (server) or in the client's record, and both
+// are checkpointed by the engine.
 //
 // Threads:  one Method serves all workers; everything is const.
 #pragma once

@@ -1,6 +1,7 @@
 #include "parley/model/variational.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "parley/base/errors.h"
 #include "parley/gauss/elementary.h"

@@ -11,11 +11,11 @@
 #include <string_view>
 
 #include "parley/base/errors.h"
-#include "parley/report/page/page.h"
 #include "parley/report/clients.h"
 #include "parley/report/groups.h"
 #include "parley/report/html.h"
 #include "parley/report/lineage.h"
+#include "parley/report/page/page.h"
 
 namespace parley {
 namespace {

@@ -56,9 +56,8 @@ RC_GTEST_PROP(Sum, AnyCutOfTheCohortMergedIsTheFlatSum, (std::uint64_t seed)) {
 }
 
 TEST(Sum, KeepsForEachClientWhatIsNotSummed) {
-  const SharedSchema schema = share({.channels = {
-                                         {.name = "theta", .count = 1},
-                                         {.name = "own", .count = 2, .weighting = Weighting::each}}});
+  const SharedSchema schema =
+      share({.channels = {{.name = "theta", .count = 1}, {.name = "own", .count = 2, .weighting = Weighting::each}}});
   Sum left(schema), right(schema);
   for (std::size_t client = 0; client < 3; ++client) {
     Update update(schema);
@@ -161,10 +160,10 @@ TEST(Sum, CheckKeepsNumbersWithinTheirBound) {
 }
 
 // Of weights that travel as themselves, of a difference, and of what was measured behind them.
-const std::shared_ptr<const Layout> kNormed = std::make_shared<const Layout>(std::vector<LayoutEntry>{
-    {.name = "w", .shape = {5}}, {.name = "mean", .shape = {2}, .role = Role::running_mean}});
-const SharedSchema kPacked = share({.channels = {{.name = "theta", .layout = kNormed, .relative_to = "theta"},
-                                                 {.name = "delta", .layout = kNormed}}});
+const std::shared_ptr<const Layout> kNormed = std::make_shared<const Layout>(
+    std::vector<LayoutEntry>{{.name = "w", .shape = {5}}, {.name = "mean", .shape = {2}, .role = Role::running_mean}});
+const SharedSchema kPacked = share(
+    {.channels = {{.name = "theta", .layout = kNormed, .relative_to = "theta"}, {.name = "delta", .layout = kNormed}}});
 
 Broadcast packed_broadcast() {
   State state;

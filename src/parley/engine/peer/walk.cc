@@ -195,8 +195,7 @@ void Walk::train(ClientSide& side, std::size_t model) {
   try {
     std::ranges::copy(traveller.state.at("theta"), network.parameters().begin());
     visit.before = test_classes(network, test, side.buffer());
-    visit.update =
-        train_at({traveller.round, traveller.host, traveller.seed, traveller.state, &network}, nodes_, side);
+    visit.update = train_at({traveller.round, traveller.host, traveller.seed, traveller.state, &network}, nodes_, side);
     visit.after = test_classes(network, test, side.buffer());
   } catch (const RefusedUpdate& refused) {
     visit.refusal = refused.what();

@@ -16,7 +16,9 @@ class Ditto final : public Method {
     require_own_aggregation("ditto", context, "its own models keep their norm layers; use fedavg or fedbn");
   }
 
-  Schema schema() const override { return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}}; }
+  Schema schema() const override {
+    return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}};
+  }
 
   // The own model is trained last, because what training leaves in the task's model is taken for the client's own.
   void client(const ClientTask& task, Update& update) const override {

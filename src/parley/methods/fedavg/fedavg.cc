@@ -10,7 +10,9 @@ class Averaging final : public Method {
   Averaging(const MethodContext& context, double proximal)
       : layout_(context.layout), proximal_(static_cast<float>(proximal)) {}
 
-  Schema schema() const override { return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}}; }
+  Schema schema() const override {
+    return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}};
+  }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();

@@ -15,19 +15,17 @@ std::unique_ptr<Method> make_fedbn(const MethodContext& context) {
     all_local.set("running_mean", std::string("local"));
     all_local.set("running_var", std::string("local"));
   }
-  return aggregate_by_role(make_averaging(context, 0.0), "fedbn",
-                           context.with_aggregate(all_local));
+  return aggregate_by_role(make_averaging(context, 0.0), "fedbn", context.with_aggregate(all_local));
 }
 
 }  // namespace
 
 void add_fedbn(MethodRegistry& registry) {
-  registry.add(
-      {.name = "fedbn",
-       .summary = "fedavg whose norm layers stay with each client.",
-       .source = "Li et al. 2021",
-       .needs = {{"model.norm", std::string("batch")}}},
-      make_fedbn);
+  registry.add({.name = "fedbn",
+                .summary = "fedavg whose norm layers stay with each client.",
+                .source = "Li et al. 2021",
+                .needs = {{"model.norm", std::string("batch")}}},
+               make_fedbn);
 }
 
 }  // namespace parley

@@ -14,10 +14,10 @@ class FedCurv final : public Method {
       : layout_(context.layout), mu_(context.options.real("mu")), gradient_(FisherMeter::of(context)) {}
 
   Schema schema() const override {
-    return {.channels = {
-                {.name = "theta", .layout = layout_, .relative_to = "theta"},
-                {.name = "fisher", .layout = layout_, .weighting = Weighting::plain, .statistic = true},
-                {.name = "fisher_theta", .layout = layout_, .weighting = Weighting::plain, .statistic = true}}};
+    return {
+        .channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"},
+                     {.name = "fisher", .layout = layout_, .weighting = Weighting::plain, .statistic = true},
+                     {.name = "fisher_theta", .layout = layout_, .weighting = Weighting::plain, .statistic = true}}};
   }
 
   void start(State& state) const override {

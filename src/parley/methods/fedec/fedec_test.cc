@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "parley/base/errors.h"
+#include "parley/engine/test_bed.h"
 #include "parley/methods/fedec/inference.h"
 #include "parley/methods/fedec/weights.h"
-#include "parley/engine/test_bed.h"
 
 namespace parley {
 namespace {

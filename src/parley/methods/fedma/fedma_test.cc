@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "parley/base/errors.h"
-#include "parley/methods/fedma/matched_average.h"
 #include "parley/engine/test_bed.h"
+#include "parley/methods/fedma/matched_average.h"
 #include "parley/model/mlp.h"
 
 namespace parley {

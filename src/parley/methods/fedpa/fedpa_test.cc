@@ -6,8 +6,8 @@
 #include <Eigen/Dense>
 
 #include "parley/base/random.h"
-#include "parley/methods/fedpa/posterior_samples.h"
 #include "parley/engine/test_bed.h"
+#include "parley/methods/fedpa/posterior_samples.h"
 
 namespace parley {
 namespace {

@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/engine/test_bed.h"
 #include "parley/methods/fitness.h"
 #include "parley/methods/fne/breeding.h"
 #include "parley/methods/population.h"
-#include "parley/engine/test_bed.h"
 #include "parley/model/mlp.h"
 
 namespace parley {
@@ -186,7 +186,8 @@ TEST(Fne, TheWindowMovesAndASingleNodeIsDrawn) {
   const TestBed single("fne", kFour, {{"method.evaluation", std::string("single_sample")}});
   std::set<std::size_t> asked;
   for (std::size_t round = 1; round <= 50; ++round) {
-    const auto cohort = single.method().cohort_rule()->cohort({.seed = 1, .round = round, .holders = holders, .wanted = 3});
+    const auto cohort =
+        single.method().cohort_rule()->cohort({.seed = 1, .round = round, .holders = holders, .wanted = 3});
     ASSERT_EQ(cohort.size(), 1u);
     asked.insert(cohort[0]);
   }

@@ -5,8 +5,8 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/random.h"
-#include "parley/methods/fola/compress.h"
 #include "parley/engine/test_bed.h"
+#include "parley/methods/fola/compress.h"
 
 namespace parley {
 namespace {

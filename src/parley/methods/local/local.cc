@@ -20,7 +20,9 @@ class Local final : public Method, private Personal {
   }
 
   // For the average that is evaluated as the shared model; nobody trains from it.
-  Schema schema() const override { return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}}; }
+  Schema schema() const override {
+    return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}};
+  }
 
   void client(const ClientTask& task, Update& update) const override {
     const ClientRecord* record = task.memory.known();

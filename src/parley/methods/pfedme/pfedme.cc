@@ -19,7 +19,9 @@ class PFedMe final : public Method {
     require_own_aggregation("pfedme", context, "its own models keep their norm layers; use fedavg or fedbn");
   }
 
-  Schema schema() const override { return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}}; }
+  Schema schema() const override {
+    return {.channels = {{.name = "theta", .layout = layout_, .relative_to = "theta"}}};
+  }
 
   void client(const ClientTask& task, Update& update) const override {
     if (const ClientRecord* record = task.memory.known()) {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "parley/methods/rnn_aggregator/coordinate_lstm.h"
 #include "parley/engine/test_bed.h"
+#include "parley/methods/rnn_aggregator/coordinate_lstm.h"
 
 namespace parley {
 namespace {

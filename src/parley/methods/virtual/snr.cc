@@ -21,7 +21,7 @@ float squared_snr(float precision, float shift) {
 }
 
 void prune(double share, std::span<const float> noise, std::span<float> precision, std::span<float> shift,
-                  std::vector<float>& ratios) {
+           std::vector<float>& ratios) {
   const std::size_t size = precision.size();
   const auto dropped = static_cast<std::size_t>(share * static_cast<double>(size));
   ratios.resize(size);
@@ -36,7 +36,8 @@ void prune(double share, std::span<const float> noise, std::span<float> precisio
 
 }  // namespace
 
-std::vector<SparseSegment> prune_by_snr(const Layout& layout, double share, std::span<const float> noise, gauss::NaturalView delta) {
+std::vector<SparseSegment> prune_by_snr(const Layout& layout, double share, std::span<const float> noise,
+                                        gauss::NaturalView delta) {
   assert(delta.size() == layout.trainable() && share < 1.0);
   if (share == 0.0) return {};
   const auto trained = std::ranges::find_if(layout.entries(), [](const auto& e) { return !is_trainable(e.role); });

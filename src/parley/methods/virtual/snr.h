@@ -16,7 +16,8 @@ namespace parley {
 // tensor. `noise` are the ξ of the ratio: the delta's own, or those of the posterior it leads to. The output layer, the
 // last in the layout, is kept whole. Returns the tensors as pack_sparse() takes them; at share = 0 nothing changes, and
 // there are none.
-std::vector<SparseSegment> prune_by_snr(const Layout& layout, double share, std::span<const float> noise, gauss::NaturalView delta);
+std::vector<SparseSegment> prune_by_snr(const Layout& layout, double share, std::span<const float> noise,
+                                        gauss::NaturalView delta);
 
 // How many weights of each trained tensor have which ratio: kSnrBins counts a tensor, over log₁₀(|μ|/σ) from kLeastSnr
 // to kMostSnr; what lies outside counts in the first or last.
