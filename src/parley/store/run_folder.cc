@@ -31,14 +31,10 @@ void sweep_states(const fs::path& folder, const std::string& keep) {
 
 FolderLock::FolderLock(const fs::path& folder) : handle_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (handle_ < 0) fail("{}: cannot be opened: {}", folder.string(), std::strerror(errno));
-  if (::flock(handle_, LOCK_EX | LOCK_NB) == 0) return;
-  const int error = errno;
+  // A file system without locks (some network ones) gives other errors; there nothing can be told, and the run goes on.
+  if (::flock(handle_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(handle_);
-  if (error == EWOULDBLOCK) {
-    fail("{}: another process is writing a run there; wait until it has ended, or choose another --out",
-         folder.string());
-  }
-  fail("{}: cannot be locked: {}", folder.string(), std::strerror(error));
+  fail("{}: another process is writing a run there; wait until it has ended, or choose another --out", folder.string());
 }
 
 FolderLock::~FolderLock() {
