@@ -146,7 +146,8 @@ TEST(StagedRound, AStageRemembersInTheRecordAndInTheState) {
   }
   EXPECT_EQ(federation.state().scalar("stage0/rounds"), 30.0);
   EXPECT_EQ(store.clients().size(), 10u);
-  for (const float left : store.load(0)->at("stage0/left")) EXPECT_LE(std::abs(left), Whole::kStep / 2);
+  const ClientRecord record = store.load(0).value();
+  for (const float left : record.at("stage0/left")) EXPECT_LE(std::abs(left), Whole::kStep / 2);
   EXPECT_GT(federation.evaluate(*one.federated.data.test).accuracy(), 0.8);
 }
 

@@ -419,7 +419,8 @@ TEST(Gossip, MergesByAge) {
     engine->restore(progress);
     engine->round(2, {});
     store.commit(2);
-    for (const float x : store.load(1)->at("theta")) EXPECT_FLOAT_EQ(x, 8.0f + share * 8.0f) << own << ", " << sent;
+    const ClientRecord record = store.load(1).value();
+    for (const float x : record.at("theta")) EXPECT_FLOAT_EQ(x, 8.0f + share * 8.0f) << own << ", " << sent;
     EXPECT_EQ(engine->progress().at("age").at(1), std::max(own, sent) + 1);
   }
 }
