@@ -148,24 +148,9 @@ class OtherProcess {
 
 // --- The server: what it knows of the model is its layout ---
 
-std::unique_ptr<Method> method_of(const MethodContext& context, const std::vector<Optimizer::Slot>& slots) {
-  const std::string& name = context.options.text("name");
-  auto method = aggregate_by_role(catalogue().methods.at(name).make(context), name, context);
-  return carry_optimizer_state(std::move(method), context, slots);
-}
-
 Flat serve(const Experiment& known, const OtherProcess& clients) {
-  const Settings& settings = known.settings;
-  const MethodContext context{.options = settings.method,
-                              .client = settings.client,
-                              .server = settings.server,
-                              .aggregate = settings.aggregate,
-                              .layout = known.layout,
-                              .task = known.task,
-                              .clients = known.clients(),
-                              .examples = known.federated.partition.examples(),
-                              .seed = known.seed()};
-  const auto method = method_of(context, known.make_optimizer(settings.client)->slots());
+  const auto method =
+      make_method(catalogue(), known.method_context(), known.make_optimizer(known.settings.client)->slots());
   ServerSetup setup = known.server_setup();
   setup.method = method.get();
   ServerSide server(setup);

@@ -177,12 +177,15 @@ ClientSurvey Evaluator::survey(const State& state, std::size_t round, bool last)
   const Broadcast broadcast(state, round);
   ClientSurvey survey{
       .shared = ClientResults(own_.size()), .own = own_, .finetuned = ClientResults(finetunes ? own_.size() : 0)};
+  // Nobody has trained, or the run was not asked then: without a single own model there is nothing to say of them.
+  const bool known = std::ranges::any_of(own_, [](const auto& result) { return result.has_value(); });
   workers_.run(own_.size(),
-               [&](ClientSide& side, std::size_t client) { survey_client(side, broadcast, client, survey); });
+               [&](ClientSide& side, std::size_t client) { survey_client(side, broadcast, client, known, survey); });
   return survey;
 }
 
-void Evaluator::survey_client(ClientSide& side, const Broadcast& broadcast, std::size_t client, ClientSurvey& survey) {
+void Evaluator::survey_client(ClientSide& side, const Broadcast& broadcast, std::size_t client, bool own_known,
+                              ClientSurvey& survey) {
   const OwnData data = data_of(client);
   if (data.test.size() == 0) return;
   const Personal& personal = personal_of(*experiment_.method);
@@ -193,9 +196,7 @@ void Evaluator::survey_client(ClientSide& side, const Broadcast& broadcast, std:
     return test_networks(task.model, data.test, data.ood, 1, load, side.buffer());
   };
   survey.shared[client] = test([&](std::size_t) { personal.load_shared(task); });
-  // Nobody has trained, or the run was not asked then: without a single own model there is nothing to say of them.
-  const bool known = std::ranges::any_of(own_, [](const auto& result) { return result.has_value(); });
-  if (known && !survey.own[client]) {
+  if (own_known && !survey.own[client]) {
     const bool apart = personal.load_untrained(task);
     survey.own[client] = apart ? test([](std::size_t) {}) : survey.shared[client];
   }

@@ -64,7 +64,9 @@ class Evaluator {
   void measure_doubt(const State& state, const Members& members, std::size_t round,
                      std::map<std::string, double>& metrics);
   ClientSurvey survey(const State& state, std::size_t round, bool last);
-  void survey_client(ClientSide& side, const Broadcast& broadcast, std::size_t client, ClientSurvey& survey);
+  // `own_known`: of some client at least there is an own result.
+  void survey_client(ClientSide& side, const Broadcast& broadcast, std::size_t client, bool own_known,
+                     ClientSurvey& survey);
 
   const Experiment& experiment_;
   Workers& workers_;

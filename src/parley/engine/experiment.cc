@@ -146,13 +146,6 @@ std::shared_ptr<const Dataset> load_ood(const Settings& settings, const Catalogu
 }
 
 // The method that [method] names, with what [aggregate] and client.state put around it.
-std::unique_ptr<Method> make_method(const Settings& settings, const Catalogue& catalogue, const MethodContext& context,
-                                    const std::vector<Optimizer::Slot>& slots) {
-  const std::string& name = settings.method.text("name");
-  auto method = aggregate_by_role(catalogue.methods.at(name).make(context), name, context);
-  return carry_optimizer_state(std::move(method), context, slots);
-}
-
 // By copies: the experiment may move.
 NewModel model_maker(const Experiment& experiment) {
   return [make = experiment.make_model, options = experiment.settings.model, task = experiment.task] {
@@ -243,16 +236,8 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   experiment.layout = std::make_shared<const Layout>(with_layers(model->layout(), model->layers()));
   experiment.initial = initial_weights(*model, settings);
   experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;
-  const MethodContext context{.options = settings.method,
-                              .client = settings.client,
-                              .server = settings.server,
-                              .aggregate = settings.aggregate,
-                              .layout = experiment.layout,
-                              .task = experiment.task,
-                              .clients = experiment.clients(),
-                              .examples = experiment.federated.partition.examples(),
-                              .seed = experiment.seed()};
-  experiment.method = make_method(settings, catalogue, context, experiment.make_optimizer(settings.client)->slots());
+  const MethodContext context = experiment.method_context();
+  experiment.method = make_method(catalogue, context, experiment.make_optimizer(settings.client)->slots());
   const NewModel new_model = model_maker(experiment);
   experiment.method->check_model(new_model);
   require_posterior(*experiment.method, settings, catalogue, context);
@@ -274,6 +259,25 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   experiment.pace = std::make_shared<const Pace>(settings.network, experiment.clients(), context.seed);
   connect_peers(experiment, catalogue);
   return experiment;
+}
+
+std::unique_ptr<Method> make_method(const Catalogue& catalogue, const MethodContext& context,
+                                    const std::vector<Optimizer::Slot>& slots) {
+  const std::string& name = context.options.text("name");
+  auto method = aggregate_by_role(catalogue.methods.at(name).make(context), name, context);
+  return carry_optimizer_state(std::move(method), context, slots);
+}
+
+MethodContext Experiment::method_context() const {
+  return {.options = settings.method,
+          .client = settings.client,
+          .server = settings.server,
+          .aggregate = settings.aggregate,
+          .layout = layout,
+          .task = task,
+          .clients = clients(),
+          .examples = federated.partition.examples(),
+          .seed = seed()};
 }
 
 ServerSetup Experiment::server_setup() const {

@@ -65,9 +65,15 @@ struct Experiment {
   // What the two sides of a round are made from. The experiment must outlive them, and stay where it is.
   ServerSetup server_setup() const;
   ClientSetup client_setup(SharedSchema schema) const;
+  MethodContext method_context() const;
   std::size_t clients() const { return federated.partition.clients.size(); }
   std::string describe_model() const;  // "mlp 784-500-300-10"
 };
+
+// The method as a run uses it, from a layout and options alone: with [aggregate] and, by client.state, what the local
+// optimiser keeps (`slots`).
+std::unique_ptr<Method> make_method(const Catalogue& catalogue, const MethodContext& context,
+                                    const std::vector<Optimizer::Slot>& slots);
 
 // Validates everything that can be known before the first round. Throws InputError.
 Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache);

@@ -1,5 +1,7 @@
 #include "parley/engine/fold.h"
 
+#include "parley/base/errors.h"
+
 namespace parley {
 namespace {
 
@@ -25,10 +27,11 @@ void Blocks::finish() {
   if (next_ % kFoldBlock != 0) sink_(block_);
 }
 
-BlockSum::BlockSum(const SharedSchema& schema)
-    : total_(schema), blocks_(schema, [this](Sum& block) {
-        if (block.count() > 0) total_.merge(block);
-      }) {}
+Blocks::Sink merge_into(Sum& total) {
+  return [&total](Sum& block) {
+    if (block.count() > 0) total.merge(block);
+  };
+}
 
 Sum BlockSum::take() {
   blocks_.finish();
@@ -39,10 +42,23 @@ OrderedFold::OrderedFold(const SharedSchema& schema, std::size_t window, Settled
     : window_(window),
       settled_(std::move(settled)),
       total_(schema),
-      blocks_(
-          schema, sink ? std::move(sink) : [this](Sum& block) {
-            if (block.count() > 0) total_.merge(block);
-          }) {}
+      blocks_(schema, sink ? std::move(sink) : merge_into(total_)) {}
+
+void OrderedFold::answer(std::size_t position, const std::function<void(Answer&)>& fill) {
+  try {
+    auto answer = borrow();
+    std::optional<std::string> refusal;
+    try {
+      fill(*answer);
+    } catch (const RefusedUpdate& refused) {
+      refusal = refused.what();
+    }
+    push(position, std::move(answer), std::move(refusal));
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
 
 std::unique_ptr<Answer> OrderedFold::borrow() {
   const std::lock_guard lock(mutex_);
@@ -67,7 +83,7 @@ void OrderedFold::push(std::size_t position, std::unique_ptr<Answer> answer, std
 }
 
 void OrderedFold::push_block(Sum& block, std::vector<Settlement>& settlements) {
-  if (block.count() > 0) total_.merge(block);
+  merge_into(total_)(block);
   for (Settlement& settlement : settlements) settle(settlement);
 }
 

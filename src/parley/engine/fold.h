@@ -37,10 +37,13 @@ class Blocks {
   std::size_t next_ = 0;
 };
 
+// Merges blocks into a total, which must outlive the sink.
+Blocks::Sink merge_into(Sum& total);
+
 // The blocks' sum.
 class BlockSum {
  public:
-  explicit BlockSum(const SharedSchema& schema);
+  explicit BlockSum(const SharedSchema& schema) : total_(schema), blocks_(schema, merge_into(total_)) {}
   void add(const Update* update) { blocks_.add(update); }
   Sum take();
 
@@ -79,6 +82,9 @@ class OrderedFold {
   // A sink takes the blocks of whoever folds a part of a cohort; without one they are merged here.
   OrderedFold(const SharedSchema& schema, std::size_t window, Settled settled, Blocks::Sink sink = {});
 
+  // Has `fill` make the answer of a position and pushes it, or the reason for which it threw a RefusedUpdate. Whatever
+  // else is thrown, there or in folding, stops the fold: nobody may wait for a turn that never comes.
+  void answer(std::size_t position, const std::function<void(Answer&)>& fill);
   // An answer to fill, recycled where possible.
   std::unique_ptr<Answer> borrow();
   // Once for each position: an answer that has been checked, or the reason why there is none.

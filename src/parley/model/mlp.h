@@ -36,7 +36,7 @@ std::unique_ptr<Model> make_native_mlp(const MlpPlan& plan);
 // Dense layers of Gaussian weights with local reparametrisation (Kingma et al. 2015): not the weights of a batch but
 // each example's outputs are drawn, which has less noise and costs two products in place of one.
 //
-// With a private part, each client has a second network beside the shared one, fed by it at every layer (thesis,
+// With a private part, each client has a second network beside the shared one, fed by it at every layer (Kiss 2021,
 // Eq. 3.14): h_l = act(U_l h_{l−1} + α_l V_l a_l + b_l), where a_l are the shared network's activations, and at the
 // last layer its outputs. It starts with V = I, α = 1 and U = b = 0 at the last layer, so that a new client predicts
 // about what the server does. Throws InputError for a plan with dropout.

@@ -187,23 +187,13 @@ void answer_share(RankRound& round, Workers& workers, const DataOf& data_of, con
         hand_over({block, std::exchange(settled, {}), std::exchange(records, {})});
       });
   workers.run(round.questions.size(), [&](ClientSide& side, std::size_t position) {
-    try {
-      auto answer = fold.borrow();
-      std::optional<std::string> refusal;
+    fold.answer(position, [&](Answer& answer) {
       Question& question = round.questions[position];
-      try {
-        side.answer({round.broadcast, question.client, round.cohort, round.seed, round.test_own},
-                    data_of(question.client), std::move(question.record), *answer);
-        answer->update.check(*schema);
-        next[position] = std::move(answer->record);
-      } catch (const RefusedUpdate& refused) {
-        refusal = refused.what();
-      }
-      fold.push(position, std::move(answer), std::move(refusal));
-    } catch (...) {
-      fold.stop();
-      throw;
-    }
+      side.answer({round.broadcast, question.client, round.cohort, round.seed, round.test_own},
+                  data_of(question.client), std::move(question.record), answer);
+      answer.update.check(*schema);
+      next[position] = std::move(answer.record);
+    });
   });
   static_cast<void>(fold.take());  // hands over the last block
 }

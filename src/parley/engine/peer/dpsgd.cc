@@ -7,7 +7,10 @@
 namespace parley {
 
 Dpsgd::Dpsgd(const Experiment& experiment, ClientStore& store, std::size_t threads)
-    : Residents(experiment, store, threads), joined_(experiment.clients()), ready_(experiment.clients(), 0.0) {
+    : Residents(experiment, store, threads),
+      model_bytes_(model_bytes(experiment)),
+      joined_(experiment.clients()),
+      ready_(experiment.clients(), 0.0) {
   for (const std::size_t node : network_.living(0.0)) joined_[node] = true;
 }
 
@@ -27,7 +30,7 @@ void Dpsgd::admit(RoundReport& report) {
     if (host == neighbours.end()) continue;
     std::ranges::copy(theta(*host), theta(node).begin());
     ++report.transmissions;
-    report.bytes_up += experiment_.layout->size() * sizeof(float);
+    report.bytes_up += model_bytes_;
   }
 }
 
@@ -83,7 +86,6 @@ void Dpsgd::mix(const std::vector<std::size_t>& members, RoundReport& report) {
   std::vector<double> end = ready_;
   for (const std::size_t node : members) end[node] += network_.pace().training_seconds(node, nodes_.steps(node));
   const auto partners = pair_up(members, end);
-  const std::size_t bytes = experiment_.layout->size() * sizeof(float);
   std::vector<Flat> mixed(members.size());
   workers_.run(members.size(), [&](ClientSide&, std::size_t index) {
     const std::size_t node = members[index];
@@ -101,10 +103,10 @@ void Dpsgd::mix(const std::vector<std::size_t>& members, RoundReport& report) {
     std::ranges::copy(mixed[i], theta(node).begin());
     ready_[node] = end[node];
     for (const std::size_t other : partners[node]) {
-      ready_[node] = std::max(ready_[node], end[other] + network_.pace().transfer_seconds(other, node, bytes));
+      ready_[node] = std::max(ready_[node], end[other] + network_.pace().transfer_seconds(other, node, model_bytes_));
     }
     report.transmissions += partners[node].size();
-    report.bytes_up += partners[node].size() * bytes;
+    report.bytes_up += partners[node].size() * model_bytes_;
   }
 }
 

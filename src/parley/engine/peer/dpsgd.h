@@ -26,6 +26,7 @@ class Dpsgd final : public Residents {
                                                 const std::vector<double>& end) const;
   void mix(const std::vector<std::size_t>& members, RoundReport& report);
 
+  std::size_t model_bytes_;    // of a message
   std::vector<bool> joined_;   // by node
   std::vector<double> ready_;  // by node: when its next training can begin
 };

@@ -11,6 +11,7 @@ using Kind = PeerEvent::Kind;
 Gossip::Gossip(const Experiment& experiment, ClientStore& store, std::size_t threads)
     : Residents(experiment, store, threads),
       period_(experiment.settings.method.real("period")),
+      model_bytes_(model_bytes(experiment)),
       age_(experiment.clients()),
       trainings_(experiment.clients()),
       free_(experiment.clients(), 0.0),
@@ -61,7 +62,7 @@ void Gossip::wake(std::size_t node, RoundReport& report) {
   const std::size_t to = neighbours[Stream(seed_, "gossip", sent_, node).below(neighbours.size())];
   const auto weights = theta(node);
   messages_[sent_] = {.to = to, .age = age_[node], .weights = Flat(weights.begin(), weights.end())};
-  const std::size_t bytes = weights.size_bytes() + sizeof(std::uint64_t);  // and the age
+  const std::size_t bytes = model_bytes_ + sizeof(std::uint64_t);  // and the age
   ++report.transmissions;
   report.bytes_up += bytes;
   events_.plan(now + network_.pace().transfer_seconds(node, to, bytes), to, Kind::arrive, sent_++);

@@ -42,6 +42,7 @@ class Gossip final : public Residents {
   void stage();
 
   double period_;
+  std::size_t model_bytes_;  // of a message
   std::size_t visits_a_round_;
   EventQueue events_;
   std::map<std::size_t, Message> messages_;  // on their way, by number

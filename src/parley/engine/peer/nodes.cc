@@ -23,6 +23,12 @@ NodeData::NodeData(const Experiment& experiment)
   }
 }
 
+std::size_t model_bytes(const Experiment& experiment) {
+  State state;
+  state.add("theta", experiment.layout, /*broadcast=*/true, experiment.initial);
+  return Broadcast(state).wire_bytes();
+}
+
 Update train_at(const NodeTraining& what, const NodeData& nodes, ClientSide& side) {
   const Invitation invitation{
       .broadcast = Broadcast(what.state, what.round), .client = what.node, .cohort = 0, .seed = what.seed};

@@ -24,6 +24,9 @@ class NodeData {
   Partition train_, test_;
 };
 
+// Bytes of a model on its way from node to node.
+std::size_t model_bytes(const Experiment& experiment);
+
 // A client side's answer at a node, to the weights of `state`. Leaves the trained weights in the model, which is the
 // side's own unless another is given. Throws RefusedUpdate.
 struct NodeTraining {
