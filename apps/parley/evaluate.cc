@@ -52,6 +52,10 @@ void evaluate(const fs::path& folder, const std::vector<std::string>& assignment
       .label = info.value("label", settings.method.text("name")), .settings = settings, .folder = folder};
   fmt::print("{}: ", run.label);
   if (line.contains("test_accuracy")) fmt::print("test accuracy {}, ", percent(line["test_accuracy"].get<double>()));
+  if (line.contains("test_r2")) fmt::print("test R² {:.4f}, ", line["test_r2"].get<double>());
+  if (line.contains("test_rmse")) {
+    fmt::print("RMSE {:.6g}, MAE {:.6g}, ", line["test_rmse"].get<double>(), line["test_mae"].get<double>());
+  }
   fmt::print("test loss {:.4f}\n", line["test_loss"].get<double>());
   if (line.contains("posterior_accuracy")) {
     fmt::print("networks drawn: test accuracy {}\n", percent(line["posterior_accuracy"].get<double>()));

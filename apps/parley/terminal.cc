@@ -29,6 +29,7 @@ std::string headline(const Json& metrics) {
   std::string text;
   if (metrics.contains("test_accuracy"))
     text += fmt::format("test {}  ", percent(metrics["test_accuracy"].get<double>()));
+  if (metrics.contains("test_r2")) text += fmt::format("R² {:.3f}  ", metrics["test_r2"].get<double>());
   if (metrics.contains("test_loss")) text += fmt::format("loss {:.4g}  ", metrics["test_loss"].get<double>());
   if (metrics.contains("posterior_loss")) {
     text += fmt::format("posterior {:.4g}  ", metrics["posterior_loss"].get<double>());

@@ -145,7 +145,9 @@ void add_arrays(DatasetRegistry& registry) {
 
 void add_files(DatasetRegistry& registry) {
   registry.add(
-      {"csv", "Comma-separated values with a header; numeric features.", "",
+      {"csv",
+       "A table of text with a header (comma-separated values and the like): numbers, yes and no, dates, categories.",
+       "",
        with_hold_out({path_option("the training file"),
                       classes_option(),
                       shape_option(),
@@ -153,7 +155,23 @@ void add_files(DatasetRegistry& registry) {
                       {"label", std::string("label"), "the label column (whole numbers from 0, or names)"},
                       {"user_column", std::string(), "the column that names the owner of a row"},
                       {"targets", std::vector<std::string>{}, "regression: the target columns (no label then)"},
-                      {"ignore", std::vector<std::string>{}, "columns to leave out"}})},
+                      {"ignore", std::vector<std::string>{}, "columns to leave out"},
+                      {"categories",
+                       std::string("one_hot"),
+                       "columns of names: one_hot = a 0/1 feature per category; codes = one feature with its number",
+                       {},
+                       {"one_hot", "codes"}},
+                      {"missing",
+                       std::string("refuse"),
+                       "empty fields, NA, NaN, null and ?: refuse; mean = the column's training mean, or its most "
+                       "common category; drop = leave the row out",
+                       {},
+                       {"refuse", "mean", "drop"}},
+                      {"separator",
+                       std::string("auto"),
+                       "what stands between the fields; auto = what the header has most of",
+                       {},
+                       {"auto", "comma", "semicolon", "tab", "bar"}}})},
       load_csv);
   registry.add({"images", "Image folders train/<class>/*.jpg|jpeg|png and test/<class>/…, all of one size.", "",
                 with_hold_out({path_option("the folder that holds train and test")})},

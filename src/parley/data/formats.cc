@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "parley/base/errors.h"
 #include "parley/base/random.h"
@@ -57,7 +58,20 @@ Dataset from_csv(CsvTable table, std::size_t target_size) {
   data.values = std::move(table.values);
   data.targets = std::move(table.targets);
   data.target_size = target_size;
+  data.content = Content::measurements;
   return data;
+}
+
+CsvReading reading_of(const Options& options) {
+  static const std::map<std::string, char, std::less<>> separators{
+      {"auto", '\0'}, {"comma", ','}, {"semicolon", ';'}, {"tab", '\t'}, {"bar", '|'}};
+  const std::string& missing = options.text("missing");
+  return {.separator = separators.at(options.text("separator")),
+          .categories =
+              options.text("categories") == "codes" ? CsvReading::Categories::codes : CsvReading::Categories::one_hot,
+          .missing = missing == "mean"   ? CsvReading::Missing::mean
+                     : missing == "drop" ? CsvReading::Missing::drop
+                                         : CsvReading::Missing::refuse};
 }
 
 void check_same_features(const CsvTable& train, const CsvTable& test, const fs::path& path) {
@@ -194,15 +208,17 @@ TrainTest load_csv(const Options& options, const DataRoots& roots) {
         "targets");
   }
   const fs::path path = locate(roots, options.text("path"), "data.path");
-  CsvTable train_table = read_csv(path, columns), test_table;
+  const std::string text = read_csv_text(path);
+  const CsvCoding coding = learn_csv(text, columns, reading_of(options), path.string());
+  CsvTable train_table = parse_csv(text, columns, coding, path.string()), test_table;
   fs::path test_path = path;
   const bool has_test = !options.text("test_path").empty();
   if (has_test) {
     test_path = locate(roots, options.text("test_path"), "data.test_path");
-    test_table = read_csv(test_path, columns);
+    test_table = parse_csv(read_csv_text(test_path), columns, coding, test_path.string());
     check_same_features(train_table, test_table, test_path);
   }
-  CsvClasses classes = number_labels(train_table.labels, path.string(), test_table.labels, test_path.string());
+  CsvClasses classes = number_labels(train_table, path.string(), test_table, test_path.string());
   NumberedUsers users = number_users(train_table.users, test_table.users);
   Dataset train = from_csv(std::move(train_table), targets.size());
   Dataset test = from_csv(std::move(test_table), targets.size());

@@ -96,4 +96,16 @@ Affine normalizer(const Dataset& train, const std::string& chosen) {
   return to_standard(moments, static_cast<double>(train.size() * (train.features() / channels)));
 }
 
+void standardize_targets(Dataset& train, Dataset& test) {
+  const Affine affine =
+      to_standard(measure(train.targets, train.target_size, train.target_size), static_cast<double>(train.size()));
+  for (Dataset* part : {&train, &test}) {
+    for (std::size_t i = 0; i < part->targets.size(); ++i) {
+      const std::size_t j = i % part->target_size;
+      part->targets[i] = part->targets[i] * affine.scale[j] + affine.shift[j];
+    }
+    part->target_transform = affine;
+  }
+}
+
 }  // namespace parley

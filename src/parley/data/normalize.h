@@ -12,4 +12,7 @@ namespace parley {
 // constant channel is only shifted. Throws InputError when tokens are to be scaled.
 Affine normalizer(const Dataset& train, const std::string& kind);
 
+// Gives each target mean 0 and deviation 1 over `train`, in both parts; a constant target is only shifted.
+void standardize_targets(Dataset& train, Dataset& test);
+
 }  // namespace parley

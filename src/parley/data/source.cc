@@ -116,10 +116,13 @@ std::vector<Option> common_data_options() {
        "how values become inputs: unit = bytes / 255, other numbers from their training range to "
        "[0, 1]; standard = "
        "mean 0 and deviation 1 per channel over the training set; none = as they are; auto = unit "
-       "for bytes, standard for sensors' measurements, none for "
+       "for bytes, standard for tables and for sensors' measurements, none for "
        "other numbers and for tokens",
        {},
        {"auto", "unit", "standard", "none"}},
+      {"scale_targets", true,
+       "regression: train on targets of mean 0 and deviation 1 over the training set; MAE and RMSE are given in the "
+       "targets' own units, losses are not"},
       {"users", std::string(), "a file with the owner of each training row, one number or name per line"},
       {"test_users", std::string(), "the same for the test rows"},
       {"limit", std::int64_t{0},
@@ -144,6 +147,7 @@ TrainTest load_data(const DatasetRegistry& registry, const Options& options, con
   check_pair(train, test);
   train = limit_rows(std::move(train), static_cast<std::size_t>(options.integer("limit")));
   test = limit_rows(std::move(test), static_cast<std::size_t>(options.integer("test_limit")));
+  if (options.flag("scale_targets") && train.target_size > 0) standardize_targets(train, test);
   train.transform = normalizer(train, options.text("normalize"));
   test.transform = train.transform;
   return share(std::move(train), std::move(test));

@@ -207,6 +207,17 @@ TEST(Format, CsvClassificationAndRegression) {
   EXPECT_EQ(regression.train->size(), 2u);
   EXPECT_EQ(regression.test->size(), 1u);
 
+  // 0.5 and two of 1.5, 2.5 or 0.5, whichever were kept: mean 0, deviation 1.
+  const auto& targets = regression.train->targets;
+  EXPECT_NEAR(targets[0], -targets[1], 1e-6);
+  EXPECT_NEAR(std::abs(targets[0]), 1.0, 1e-6);
+  const Affine& transform = regression.train->target_transform;
+  EXPECT_EQ(regression.test->target_transform.scale, transform.scale);
+  const float own = (regression.test->targets[0] - transform.shift[0]) / transform.scale[0];
+  EXPECT_NEAR(std::remainder(own - 0.5f, 1.0f), 0.0f, 1e-5);
+  options.set("scale_targets", false);
+  EXPECT_TRUE(load(options, only(folder)).train->target_transform.scale.empty());
+
   folder.write("test.csv", "b,a,label,who,t\n1,2,dog,u3,0.5\n");
   options.set("test_path", std::string("test.csv"));
   expect_refusal([&] { load(options, only(folder)); }, {"test.csv:1", "differ"});

@@ -53,8 +53,14 @@ void add_classified(Evaluation& to, Loss loss, std::span<float> row, std::size_t
 void add_regressed(Evaluation& to, std::span<const float> row, std::span<const float> target) {
   double sum = 0.0;
   for (std::size_t c = 0; c < row.size(); ++c) {
-    const double difference = static_cast<double>(row[c]) - static_cast<double>(target[c]);
+    const auto truth = static_cast<double>(target[c]);
+    const double difference = static_cast<double>(row[c]) - truth;
     sum += difference * difference;
+    Evaluation::Target& of = to.targets[c];
+    of.absolute += std::abs(difference);
+    of.squares += difference * difference;
+    of.sum += truth;
+    of.sum_squares += truth * truth;
   }
   to.loss_sum += sum / static_cast<double>(row.size());
 }
@@ -75,6 +81,9 @@ Evaluation nothing_yet(const View& view) {
   Evaluation result;
   result.class_total.resize(view.data->classes);
   result.class_correct.resize(view.data->classes);
+  result.targets.resize(view.data->target_size);
+  const auto& scale = view.data->target_transform.scale;
+  for (std::size_t j = 0; j < scale.size(); ++j) result.targets[j].unit = 1.0 / static_cast<double>(scale[j]);
   return result;
 }
 
@@ -109,6 +118,32 @@ double Evaluation::ece() const {
   return gap / static_cast<double>(examples);
 }
 
+double Evaluation::mae() const {
+  double sum = 0.0;
+  for (const auto& target : targets) sum += target.absolute * target.unit;
+  return sum / static_cast<double>(examples * targets.size());
+}
+
+double Evaluation::rmse() const {
+  double sum = 0.0;
+  for (const auto& target : targets) sum += std::sqrt(target.squares / static_cast<double>(examples)) * target.unit;
+  return sum / static_cast<double>(targets.size());
+}
+
+std::optional<double> Evaluation::r2() const {
+  double sum = 0.0;
+  std::size_t varying = 0;
+  for (const auto& target : targets) {
+    const double variation = target.sum_squares - target.sum * target.sum / static_cast<double>(examples);
+    // Of equal values nothing but rounding is left.
+    if (!(variation > 1e-12 * target.sum_squares)) continue;
+    sum += 1.0 - target.squares / variation;
+    ++varying;
+  }
+  if (varying == 0) return {};
+  return sum / static_cast<double>(varying);
+}
+
 void Evaluation::merge(const Evaluation& other) {
   examples += other.examples;
   loss_sum += other.loss_sum;
@@ -116,6 +151,16 @@ void Evaluation::merge(const Evaluation& other) {
   brier_sum += other.brier_sum;
   add_to(class_total, other.class_total);
   add_to(class_correct, other.class_correct);
+  if (targets.empty()) {
+    targets = other.targets;
+  } else {
+    for (std::size_t j = 0; j < other.targets.size(); ++j) {
+      targets[j].absolute += other.targets[j].absolute;
+      targets[j].squares += other.targets[j].squares;
+      targets[j].sum += other.targets[j].sum;
+      targets[j].sum_squares += other.targets[j].sum_squares;
+    }
+  }
   for (std::size_t k = 0; k < kBins; ++k) {
     bins[k].count += other.bins[k].count;
     bins[k].confidence += other.bins[k].confidence;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "parley/model/model.h"
@@ -29,11 +30,24 @@ struct Evaluation {
   std::vector<std::size_t> class_correct;  // by true class
   std::array<Bin, kBins> bins{};
 
+  // Regression, by target, in the scale that it was trained on.
+  struct Target {
+    double absolute = 0.0;                // sum of the errors' sizes
+    double squares = 0.0;                 // sum of the errors' squares
+    double sum = 0.0, sum_squares = 0.0;  // of the target itself
+    double unit = 1.0;                    // one of that scale in the target's own
+  };
+  std::vector<Target> targets;
+
   bool classified() const { return !class_total.empty(); }
   double loss() const;
   double accuracy() const;  // classification only, likewise the next two
   double ece() const;       // expected calibration error
   double brier() const;     // mean over examples of Σ_c (p_c − 1[y=c])²
+  // Regression only; of several targets the mean.
+  double mae() const;  // in the targets' own units, likewise the next
+  double rmse() const;
+  std::optional<double> r2() const;  // the share of the variance that is explained; nothing where nothing varies
 
   void merge(const Evaluation& other);
 };

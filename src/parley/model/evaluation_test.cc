@@ -78,7 +78,7 @@ TEST(Evaluation, OfLeastSquaresOnClasses) {
   EXPECT_DOUBLE_EQ(result.ece(), (0.25 + 1.0) / 2);
 }
 
-TEST(Evaluation, OfRegressionHasOnlyALoss) {
+TEST(Evaluation, OfRegressionIsInTheTargetsOwnUnits) {
   Dataset data;
   data.shape = {2};
   data.values = std::vector<float>{1, 2, 3, 4};
@@ -88,6 +88,21 @@ TEST(Evaluation, OfRegressionHasOnlyALoss) {
   const auto result = evaluate(model, WholeView(data).view());
   EXPECT_FALSE(result.classified());
   EXPECT_DOUBLE_EQ(result.loss(), (2.5 + 2.0) / 2);
+  // Errors 1, 0 of a target that is 0, 3 and errors 2, 2 of one that is 0, 2.
+  EXPECT_DOUBLE_EQ(result.mae(), (0.5 + 2.0) / 2);
+  EXPECT_DOUBLE_EQ(result.rmse(), (std::sqrt(0.5) + 2.0) / 2);
+  EXPECT_DOUBLE_EQ(result.r2().value(), ((1.0 - 1.0 / 4.5) + (1.0 - 8.0 / 2.0)) / 2);
+
+  data.target_transform = {.scale = {0.5f, 0.1f}, .shift = {7, 8}};  // they were 2 and 10 times as large
+  auto own = evaluate(model, WholeView(data).view());
+  EXPECT_NEAR(own.mae(), (2 * 0.5 + 10 * 2.0) / 2, 1e-6);  // 0.1 is no float
+  EXPECT_NEAR(own.rmse(), (2 * std::sqrt(0.5) + 10 * 2.0) / 2, 1e-6);
+  EXPECT_DOUBLE_EQ(own.r2().value(), result.r2().value());
+  own.merge(own);
+  EXPECT_NEAR(own.mae(), (2 * 0.5 + 10 * 2.0) / 2, 1e-6);
+
+  data.targets = {3, 0.1f, 3, 0.1f};
+  EXPECT_FALSE(evaluate(model, WholeView(data).view()).r2());
 }
 
 TEST(Evaluation, OfPartsMergesIntoTheWhole) {

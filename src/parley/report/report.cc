@@ -117,6 +117,9 @@ std::vector<Column> result_columns(const std::vector<ReportGroup>& groups) {
   std::vector<Column> columns = {
       {"Final accuracy, %", last("test_accuracy"), percent, +1},
       {"Best accuracy, %", [](const ReportGroup& group) { return group.best("test_accuracy"); }, percent, +1},
+      {"Final R²", last("test_r2"), loss, +1},
+      {"RMSE", last("test_rmse"), amount, -1},
+      {"MAE", last("test_mae"), amount, -1},
       {"Final loss", last("test_loss"), loss, -1},
       {"MB up", total("bytes_up"), megabytes, 0},
       {"MB down", total("bytes_down"), megabytes, 0},

@@ -3,13 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "parley/base/errors.h"
 #include "parley/data/read/bytes.h"
+#include "parley/data/read/csv_code.h"
 #include "parley/data/read/csv_records.h"
 #include "parley/data/read/labels.h"
-#include "parley/data/read/numbers.h"
 
 namespace parley {
 namespace {
@@ -56,73 +57,220 @@ Plan make_plan(const std::vector<std::string_view>& fields, const CsvColumns& co
   return plan;
 }
 
-struct Place {
-  const std::string& name;
-  std::size_t line;
-  const Plan& plan;
-};
-
-float number(std::string_view field, std::size_t column, const Place& place) {
-  if (const auto value = finite_number(field)) return *value;
-  fail("{}:{}:{}: column '{}': expected a finite number, found '{}'", place.name, place.line, column + 1,
-       place.plan.header[column], field);
+// The separator that the header has most of, outside quotes.
+char separator_of(std::string_view text) {
+  static constexpr std::string_view kCandidates = ",;\t|";
+  std::array<std::size_t, kCandidates.size()> counts{};
+  bool quoted = false;
+  for (const char c : text.substr(0, text.find('\n'))) {
+    if (c == '"') quoted = !quoted;
+    const std::size_t candidate = kCandidates.find(c);
+    if (!quoted && candidate != std::string_view::npos) ++counts[candidate];
+  }
+  return kCandidates[static_cast<std::size_t>(std::ranges::max_element(counts) - counts.begin())];
 }
 
-std::string word(std::string_view field, std::size_t column, const Place& place) {
-  if (field.empty()) {
-    fail("{}:{}:{}: column '{}': expected a value, found nothing", place.name, place.line, column + 1,
-         place.plan.header[column]);
+// The rows of a table behind its header, each with as many fields.
+class Rows {
+ public:
+  Rows(std::string_view text, const CsvColumns& columns, char separator, const std::string& name)
+      : records_(text, name, separator), name_(name) {
+    if (!records_.next(fields_)) fail("{}: empty; expected a header line and rows", name);
+    plan_ = make_plan(fields_, columns, name);
   }
-  return std::string(field);
+
+  const Plan& plan() const { return plan_; }
+  std::size_t line() const { return records_.line(); }
+  std::string_view operator[](std::size_t column) const { return fields_[column]; }
+
+  bool next() {
+    if (!records_.next(fields_)) return false;
+    if (fields_.size() != plan_.header.size()) {
+      fail("{}:{}:{}: expected {} fields as in the header, found {}", name_, line(),
+           std::min(fields_.size(), plan_.header.size()) + 1, plan_.header.size(), fields_.size());
+    }
+    return true;
+  }
+
+  template <class... Args>
+  [[noreturn]] void refuse(std::size_t column, fmt::format_string<Args...> text, Args&&... args) const {
+    fail("{}:{}:{}: column '{}': {}", name_, line(), column + 1, plan_.header[column],
+         fmt::format(text, std::forward<Args>(args)...));
+  }
+
+ private:
+  CsvRecords records_;
+  const std::string& name_;
+  std::vector<std::string_view> fields_;
+  Plan plan_;
+};
+
+// Whether anything that a row must have is missing.
+bool lacks_something(const Rows& row, const CsvColumns& columns) {
+  const auto lacks = [&](std::size_t column) { return is_missing(row[column]); };
+  const Plan& plan = row.plan();
+  return std::ranges::any_of(plan.features, lacks) || std::ranges::any_of(plan.targets, lacks) ||
+         (!columns.label.empty() && lacks(plan.label)) || (!columns.user.empty() && lacks(plan.user));
+}
+
+void add_feature(const Rows& row, std::size_t column, const CsvCode& code, const CsvReading& reading,
+                 std::vector<float>& values) {
+  const bool missing = is_missing(row[column]);
+  if (missing && reading.missing == CsvReading::Missing::refuse) {
+    row.refuse(column,
+               "expected a value, found '{}'; set data.missing = \"mean\" or \"drop\", or leave the column out with "
+               "data.ignore = [\"{}\"]",
+               row[column], row.plan().header[column]);
+  }
+  const auto value = missing ? code.instead : decode(code, row[column], reading.separator);
+  const bool one_hot = code.kind == CsvCode::Kind::category && reading.categories == CsvReading::Categories::one_hot;
+  if (one_hot) {
+    values.resize(values.size() + code.categories.size());
+    if (value) values[values.size() - code.categories.size() + static_cast<std::size_t>(*value)] = 1.0f;
+  } else if (value) {
+    values.push_back(*value);
+  } else {
+    row.refuse(column, "'{}' is not what the training file has there: {}", row[column],
+               code.kind == CsvCode::Kind::number    ? "finite numbers"
+               : code.kind == CsvCode::Kind::boolean ? "yes and no"
+               : code.kind == CsvCode::Kind::date    ? "dates such as 2026-11-17"
+                                                     : "the categories that it was coded by");
+  }
+}
+
+float target(const Rows& row, std::size_t column, char separator) {
+  if (const auto value = csv_number(row[column], separator)) return *value;
+  row.refuse(column, "expected a finite number, found '{}'", row[column]);
+}
+
+std::string word(const Rows& row, std::size_t column) {
+  if (row[column].empty()) row.refuse(column, "expected a value, found nothing");
+  return std::string(row[column]);
+}
+
+void add_names(const std::string& column, const CsvCode& code, const CsvReading& reading,
+               std::vector<std::string>& names) {
+  if (code.kind == CsvCode::Kind::category && reading.categories == CsvReading::Categories::one_hot) {
+    for (const auto& [category, number] : code.categories) names.push_back(column + "=" + category);
+  } else {
+    names.push_back(column);
+  }
+}
+
+void append_utf8(std::string& to, std::uint32_t code) {
+  if (code < 0x80) {
+    to.push_back(static_cast<char>(code));
+  } else if (code < 0x800) {
+    to.push_back(static_cast<char>(0xC0 | code >> 6));
+    to.push_back(static_cast<char>(0x80 | (code & 0x3F)));
+  } else if (code < 0x10000) {
+    to.push_back(static_cast<char>(0xE0 | code >> 12));
+    to.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3F)));
+    to.push_back(static_cast<char>(0x80 | (code & 0x3F)));
+  } else {
+    to.push_back(static_cast<char>(0xF0 | code >> 18));
+    to.push_back(static_cast<char>(0x80 | (code >> 12 & 0x3F)));
+    to.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3F)));
+    to.push_back(static_cast<char>(0x80 | (code & 0x3F)));
+  }
+}
+
+// `text` behind its mark; a half pair of surrogates becomes the sign for what cannot be read.
+std::string from_utf16(std::string_view text, bool big_endian) {
+  const auto unit = [&](std::size_t at) {
+    const auto a = static_cast<std::uint8_t>(text[at]), b = static_cast<std::uint8_t>(text[at + 1]);
+    return static_cast<std::uint32_t>(big_endian ? a << 8 | b : b << 8 | a);
+  };
+  std::string result;
+  for (std::size_t at = 0; at + 1 < text.size(); at += 2) {
+    std::uint32_t code = unit(at);
+    if (code >= 0xD800 && code < 0xE000) {
+      const std::uint32_t low = at + 3 < text.size() ? unit(at + 2) : 0;
+      const bool pair = code < 0xDC00 && low >= 0xDC00 && low < 0xE000;
+      code = pair ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : 0xFFFD;
+      if (pair) at += 2;
+    }
+    append_utf8(result, code);
+  }
+  return result;
 }
 
 }  // namespace
 
-CsvTable parse_csv(std::string_view text, const CsvColumns& columns, const std::string& name) {
-  CsvRecords records(text, name);
-  std::vector<std::string_view> fields;
-  if (!records.next(fields)) fail("{}: empty; expected a header line and rows", name);
-  const Plan plan = make_plan(fields, columns, name);
+CsvCoding learn_csv(std::string_view text, const CsvColumns& columns, CsvReading reading, const std::string& name) {
+  if (reading.separator == 0) reading.separator = separator_of(text);
+  Rows row(text, columns, reading.separator, name);
+  const auto& features = row.plan().features;
+  std::vector<LearnedColumn> learned(features.size());
+  while (row.next()) {
+    if (reading.missing == CsvReading::Missing::drop && lacks_something(row, columns)) continue;
+    for (std::size_t i = 0; i < features.size(); ++i) learned[i].see(row[features[i]], row.line(), reading.separator);
+  }
+  CsvCoding coding{.reading = reading, .features = {}};
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    coding.features.push_back(learned[i].code(name, features[i], row.plan().header[features[i]]));
+  }
+  return coding;
+}
+
+CsvTable parse_csv(std::string_view text, const CsvColumns& columns, const CsvCoding& coding, const std::string& name) {
+  const CsvReading& reading = coding.reading;
+  Rows row(text, columns, reading.separator, name);
+  const Plan& plan = row.plan();
+  if (plan.features.size() != coding.features.size()) {
+    fail("{}:1: {} feature columns; expected {} as in the training file", name, plan.features.size(),
+         coding.features.size());
+  }
   CsvTable table;
-  for (const auto column : plan.features) table.features.push_back(plan.header[column]);
-  while (records.next(fields)) {
-    const Place place{name, records.line(), plan};
-    if (fields.size() != plan.header.size()) {
-      fail("{}:{}:{}: expected {} fields as in the header, found {}", name, place.line,
-           std::min(fields.size(), plan.header.size()) + 1, plan.header.size(), fields.size());
+  for (std::size_t i = 0; i < plan.features.size(); ++i) {
+    add_names(plan.header[plan.features[i]], coding.features[i], reading, table.features);
+  }
+  std::size_t dropped = 0;
+  while (row.next()) {
+    if (reading.missing == CsvReading::Missing::drop && lacks_something(row, columns)) {
+      ++dropped;
+      continue;
     }
-    for (const auto column : plan.features) table.values.push_back(number(fields[column], column, place));
-    for (const auto column : plan.targets) table.targets.push_back(number(fields[column], column, place));
-    if (!columns.label.empty()) table.labels.push_back(word(fields[plan.label], plan.label, place));
-    if (!columns.user.empty()) table.users.push_back(word(fields[plan.user], plan.user, place));
+    for (std::size_t i = 0; i < plan.features.size(); ++i) {
+      add_feature(row, plan.features[i], coding.features[i], reading, table.values);
+    }
+    for (const auto column : plan.targets) table.targets.push_back(target(row, column, reading.separator));
+    if (!columns.label.empty()) table.labels.push_back(word(row, plan.label));
+    if (!columns.user.empty()) table.users.push_back(word(row, plan.user));
+    table.lines.push_back(row.line());
     ++table.rows;
   }
+  if (table.rows == 0 && dropped > 0) fail("{}: every one of its {} rows lacks a value (data.missing)", name, dropped);
   if (table.rows == 0) fail("{}: has a header, but no rows", name);
   return table;
 }
 
-CsvTable read_csv(const std::filesystem::path& path, const CsvColumns& columns) {
-  return parse_csv(read_unpacked(path), columns, path.string());
+std::string read_csv_text(const std::filesystem::path& path) {
+  std::string text = read_unpacked(path);
+  if (text.starts_with("\xff\xfe")) return from_utf16(std::string_view(text).substr(2), /*big_endian=*/false);
+  if (text.starts_with("\xfe\xff")) return from_utf16(std::string_view(text).substr(2), /*big_endian=*/true);
+  return text;
 }
 
-CsvClasses number_labels(const std::vector<std::string>& train, const std::string& train_name,
-                         const std::vector<std::string>& test, const std::string& test_name) {
+CsvClasses number_labels(const CsvTable& train, const std::string& train_name, const CsvTable& test,
+                         const std::string& test_name) {
   CsvClasses classes;
-  const bool numbers = !train.empty() && natural_number(train.front()) >= 0;
+  const bool numbers = !train.labels.empty() && natural_number(train.labels.front()) >= 0;
   if (!numbers) {
-    const std::set<std::string> distinct(train.begin(), train.end());
+    const std::set<std::string> distinct(train.labels.begin(), train.labels.end());
     classes.names.assign(distinct.begin(), distinct.end());
   }
-  const auto convert = [&](const std::vector<std::string>& labels, const std::string& name) {
+  const auto convert = [&](const CsvTable& table, const std::string& name) {
+    const auto& labels = table.labels;
     std::vector<std::int32_t> result;
     result.reserve(labels.size());
     for (std::size_t i = 0; i < labels.size(); ++i) {
       const auto found = std::lower_bound(classes.names.begin(), classes.names.end(), labels[i]);
       if (numbers && natural_number(labels[i]) < 0) {
-        fail("{}: row {}: label '{}': expected a whole number from 0 as in the first row", name, i, labels[i]);
+        fail("{}:{}: label '{}': expected a whole number from 0 as in the first row", name, table.lines[i], labels[i]);
       }
       if (!numbers && (found == classes.names.end() || *found != labels[i])) {
-        fail("{}: row {}: {}", name, i, unknown_name("label", labels[i], classes.names));
+        fail("{}:{}: {}", name, table.lines[i], unknown_name("label", labels[i], classes.names));
       }
       result.push_back(numbers ? natural_number(labels[i]) : static_cast<std::int32_t>(found - classes.names.begin()));
     }

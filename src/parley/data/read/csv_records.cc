@@ -15,7 +15,8 @@ std::string_view trim(std::string_view text) {
 
 }  // namespace
 
-CsvRecords::CsvRecords(std::string_view text, const std::string& name) : text_(text), name_(name) {
+CsvRecords::CsvRecords(std::string_view text, const std::string& name, char separator)
+    : text_(text), name_(name), ends_{separator, '\r', '\n'} {
   if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // the mark that spreadsheets write
 }
 
@@ -28,7 +29,7 @@ bool CsvRecords::next(std::vector<std::string_view>& fields) {
   for (;;) {
     fields.push_back(text_[at_] == '"' ? quoted(fields.size() + 1) : plain());
     if (at_ >= text_.size()) return true;
-    if (text_[at_] != ',') {
+    if (text_[at_] != ends_[0]) {
       skip_line_end();
       return true;
     }
@@ -40,7 +41,7 @@ bool CsvRecords::next(std::vector<std::string_view>& fields) {
 }
 
 std::string_view CsvRecords::plain() {
-  const std::size_t end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
+  const std::size_t end = std::min(text_.find_first_of(ends_, at_), text_.size());
   const std::string_view field = text_.substr(at_, end - at_);
   at_ = end;
   return trim(field);
@@ -60,8 +61,8 @@ std::string_view CsvRecords::quoted(std::size_t column) {
     fail("{}:{}:{}: the quote is never closed; expected a closing \"", name_, line_, column);
   }
   ++at_;
-  if (at_ < text_.size() && text_.substr(at_, 1).find_first_of(",\r\n") == std::string_view::npos) {
-    fail("{}:{}:{}: text after the closing quote; expected a comma or the end of the line", name_, line_, column);
+  if (at_ < text_.size() && text_.substr(at_, 1).find_first_of(ends_) == std::string_view::npos) {
+    fail("{}:{}:{}: text after the closing quote; expected a separator or the end of the line", name_, line_, column);
   }
   return field;
 }

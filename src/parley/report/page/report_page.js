@@ -64,7 +64,7 @@ function spoken(kind, value) {
   const {scale, unit} = unitOf(kind, Math.abs(value));
   return `${Number((value / scale).toPrecision(3)).toLocaleString('en-US')} ${unit}`;
 }
-const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', train_loss: 'Training loss',
+const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', test_r2: 'R²: variance explained', test_rmse: 'RMSE, in the target’s units', test_mae: 'MAE, in the target’s units', train_loss: 'Training loss',
   test_ece: 'Calibration error (ECE)', test_brier: 'Brier score', bytes_up: 'Bytes up, a round',
   bytes_down: 'Bytes down, a round', seconds: 'Seconds, a round', clients: 'Clients, a round', examples: 'Examples, a round',
   s_accuracy: 'S: shared model, clients’ own data', mt_accuracy: 'MT: own models, own data', s_loss: 'S: loss', mt_loss: 'MT: loss',
@@ -350,7 +350,7 @@ function addChart(metric, options = {}) {
   return chart;
 }
 function makeCharts(metrics) {
-  const main = ['test_accuracy', 'test_loss', 'train_loss', 'test_ece', 'test_brier'].filter(m => metrics.has(m));
+  const main = ['test_accuracy', 'test_r2', 'test_loss', 'train_loss', 'test_ece', 'test_brier'].filter(m => metrics.has(m));
   const uncertain = Object.keys(POINTS).filter(m => metrics.has(m));
   if (metrics.has('ood_auroc') && !metrics.has('posterior_ood_auroc')) uncertain.push('ood_auroc');
   const own = byId('clients-charts') ? ['s_accuracy', 'mt_accuracy'].filter(m => metrics.has(m)) : [];
