@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <thread>
 
@@ -16,9 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Throws InputError for an image of another kind: left out in silence, it would be missed by nobody.
 bool is_image(const fs::path& path) {
+  static constexpr std::array<std::string_view, 7> kOthers{".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".avif"};
   std::string extension = path.extension().string();
   for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (std::ranges::find(kOthers, extension) != kOthers.end()) {
+    fail("{}: {} images are not read; convert them to .png (mogrify -format png *{}) and remove the originals",
+         path.string(), extension, extension);
+  }
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 

@@ -101,6 +101,13 @@ TEST(Images, ReadsAFolderInSortedOrderForAnyNumberOfWorkers) {
   expect_refusal([&] { read_image_folder(folder.path(), {}, 2); }, {"c.png", "1 × 1 × 2", "1 × 1 × 1"});
 }
 
+TEST(Images, RefusesKindsThatItDoesNotRead) {
+  const TestFolder folder;
+  folder.write("a/0.png", png_bytes(PNG_FORMAT_GRAY, 1, 1, {1}));
+  folder.write("a/1.WebP", "RIFF");
+  expect_refusal([&] { read_image_folder(folder.path(), {}, 1); }, {"a/1.WebP", ".webp", "convert", ".png"});
+}
+
 TEST(Images, RefusesEmptyFolders) {
   const TestFolder folder;
   expect_refusal([&] { read_image_folder(folder.path() / "absent", {}, 1); }, {"absent", "cannot be read"});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 
 #include "parley/base/errors.h"
@@ -106,30 +107,69 @@ std::vector<To> values_as(std::string_view bytes, std::size_t count, const std::
   return values;
 }
 
+// From column by column to row by row: the first index runs fastest in Fortran's order, the last in C's.
+template <class T>
+std::vector<T> in_c_order(const std::vector<T>& values, const std::vector<std::int64_t>& shape) {
+  std::vector<T> result(values.size());
+  std::vector<std::size_t> index(shape.size()), stride(shape.size());
+  for (std::size_t d = 0, step = 1; d < shape.size(); step *= static_cast<std::size_t>(shape[d++])) stride[d] = step;
+  std::size_t from = 0;
+  for (T& value : result) {
+    value = values[from];
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      from += stride[d];
+      if (++index[d] < static_cast<std::size_t>(shape[d])) break;
+      from -= stride[d] * index[d];
+      index[d] = 0;
+    }
+  }
+  return result;
+}
+
+using Values = decltype(NpyArray::values);
+
+Values values_of(const std::string& dtype, std::string_view raw, std::size_t count, const std::string& name) {
+  const std::string_view kind = std::string_view(dtype).substr(std::min(dtype.find_first_not_of("<|="), dtype.size()));
+  if (dtype.starts_with('>')) {
+    fail("{}: dtype '{}' has its bytes in the other order; save x.astype(x.dtype.newbyteorder('<'))", name, dtype);
+  }
+  if (kind == "u1") return values_as<std::uint8_t, std::uint8_t>(raw, count, name);
+  if (kind == "f2") return values_as<_Float16, float>(raw, count, name);
+  if (kind == "f4") return values_as<float, float>(raw, count, name);
+  if (kind == "f8") return values_as<double, float>(raw, count, name);
+  if (kind == "b1") return values_as<std::uint8_t, std::int64_t>(raw, count, name);
+  if (kind == "i1") return values_as<std::int8_t, std::int64_t>(raw, count, name);
+  if (kind == "i2") return values_as<std::int16_t, std::int64_t>(raw, count, name);
+  if (kind == "u2") return values_as<std::uint16_t, std::int64_t>(raw, count, name);
+  if (kind == "i4") return values_as<std::int32_t, std::int64_t>(raw, count, name);
+  if (kind == "u4") return values_as<std::uint32_t, std::int64_t>(raw, count, name);
+  if (kind == "i8") return values_as<std::int64_t, std::int64_t>(raw, count, name);
+  fail("{}: dtype '{}' is not read; expected truth values, whole numbers or floats: convert with x.astype", name,
+       dtype);
+}
+
+// Here, where rows are still those of the file.
+void require_finite(const NpyArray& array, const std::string& name) {
+  const auto* floats = std::get_if<std::vector<float>>(&array.values);
+  if (floats == nullptr) return;
+  const auto bad = std::ranges::find_if(*floats, [](float x) { return !std::isfinite(x); });
+  if (bad == floats->end()) return;
+  const auto at = static_cast<std::size_t>(bad - floats->begin());
+  const std::size_t width = array.shape.empty() ? 1 : floats->size() / static_cast<std::size_t>(array.shape[0]);
+  fail("{}: row {} (from 0), value {}: {} is not a finite number; clean the data", name, at / width, at % width, *bad);
+}
+
 }  // namespace
 
 NpyArray parse_npy(std::string_view bytes, const std::string& name) {
   const Header header = parse_header(bytes, name);
-  const std::string& dtype = header.dtype;
   const std::size_t count = checked_product(header.shape, name);
-  const std::string_view raw = bytes.substr(header.data_begin);
+  NpyArray array{.shape = header.shape,
+                 .values = values_of(header.dtype, bytes.substr(header.data_begin), count, name)};
   if (header.fortran && header.shape.size() > 1) {
-    fail("{}: Fortran order; expected C order: save numpy.ascontiguousarray(x)", name);
+    std::visit([&](auto& values) { values = in_c_order(values, header.shape); }, array.values);
   }
-  NpyArray array{.shape = header.shape};
-  if (dtype == "|u1" || dtype == "u1") {
-    array.values = values_as<std::uint8_t, std::uint8_t>(raw, count, name);
-  } else if (dtype == "<f4") {
-    array.values = values_as<float, float>(raw, count, name);
-  } else if (dtype == "<f8") {
-    array.values = values_as<double, float>(raw, count, name);
-  } else if (dtype == "<i4") {
-    array.values = values_as<std::int32_t, std::int64_t>(raw, count, name);
-  } else if (dtype == "<i8") {
-    array.values = values_as<std::int64_t, std::int64_t>(raw, count, name);
-  } else {
-    fail("{}: dtype '{}' is not read; expected |u1, <f4, <f8, <i4 or <i8: convert with x.astype", name, dtype);
-  }
+  require_finite(array, name);
   return array;
 }
 

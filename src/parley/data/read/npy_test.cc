@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <rapidcheck.h>
+#include <cmath>
 
 #include <cstring>
 
@@ -49,8 +50,10 @@ TEST(Npy, Refuses) {
   refuse("", {"x.npy", "NUMPY"});
   refuse("not numpy at all", {"x.npy", "NUMPY"});
   refuse(npy("|u1", "(1,)", "a", 4), {"x.npy", "version 4"});
-  refuse(npy(">f4", "(1,)", "abcd"), {"x.npy", "'>f4'", "<f4"});
-  refuse(npy("<f4", "(2, 2)", raw({1.f, 2.f, 3.f, 4.f}), 1, "True"), {"x.npy", "Fortran", "ascontiguousarray"});
+  refuse(npy(">f4", "(1,)", "abcd"), {"x.npy", "'>f4'", "newbyteorder"});
+  refuse(npy("<c8", "(1,)", "abcdefgh"), {"x.npy", "'<c8'", "astype"});
+  refuse(npy("", "(1,)", "a"), {"x.npy", "''", "astype"});
+  refuse(npy("<f4", "(2, 2)", raw({1.f, 2.f, INFINITY, 4.f})), {"x.npy", "row 1 (from 0), value 0"});
   refuse(npy("<f4", "(3,)", raw({1.f, 2.f})), {"x.npy", "truncated", "3 values"});
   refuse(npy("<f4", "(1,)", raw({1.f, 2.f})), {"x.npy", "wrong length"});
   refuse(npy("<f4", "(x,)", raw({1.f})), {"x.npy", "'x' is no extent"});
@@ -72,6 +75,34 @@ TEST(Npy, NeverCrashes) {
     } catch (const InputError&) {
     }
   }));
+}
+
+TEST(Npy, ReadsTruthValuesAndNumbersOfAnyWidth) {
+  using Whole = std::vector<std::int64_t>;
+  const auto values = [](const std::string& bytes) { return parse_npy(bytes, "x.npy").values; };
+  EXPECT_EQ(std::get<Whole>(values(npy("|b1", "(3,)", std::string("\1\0\1", 3)))), (Whole{1, 0, 1}));
+  EXPECT_EQ(std::get<Whole>(values(npy("<u2", "(2,)", std::string("\0\x80\1\0", 4)))), (Whole{32768, 1}));
+  EXPECT_EQ(std::get<Whole>(values(npy("<i2", "(1,)", "\xff\xff"))), (Whole{-1}));
+  EXPECT_EQ(std::get<Whole>(values(npy("|i1", "(1,)", "\xfe"))), (Whole{-2}));
+  EXPECT_EQ(std::get<std::vector<float>>(values(npy("<f2", "(1,)", std::string("\0\x3e", 2)))),
+            (std::vector<float>{1.5f}));
+}
+
+// x[i][j][k] = 100 i + 10 j + k, written with i running fastest.
+TEST(Npy, FortranOrderIsTurnedIntoC) {
+  std::vector<float> fortran, c;
+  for (int k = 0; k < 4; ++k) {
+    for (int j = 0; j < 3; ++j) {
+      for (int i = 0; i < 2; ++i) fortran.push_back(static_cast<float>(100 * i + 10 * j + k));
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      for (int k = 0; k < 4; ++k) c.push_back(static_cast<float>(100 * i + 10 * j + k));
+    }
+  }
+  std::string bytes(reinterpret_cast<const char*>(fortran.data()), fortran.size() * sizeof(float));
+  EXPECT_EQ(std::get<std::vector<float>>(parse_npy(npy("<f4", "(2, 3, 4)", bytes, 1, "True"), "x.npy").values), c);
 }
 
 }  // namespace
