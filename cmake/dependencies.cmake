@@ -14,7 +14,28 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_path(PARLEY_DNNL_INCLUDE oneapi/dnnl/dnnl.h REQUIRED)
 find_library(PARLEY_DNNL dnnl REQUIRED)
 if(PARLEY_TORCH AND NOT PARLEY_LEVEL)
-  find_package(Torch REQUIRED)
+  if(PARLEY_TORCH_ROOT)
+    # The folder of a PyTorch wheel or LibTorch archive. Its own CMake files ask for CUDA where it was built with it; what
+    # we use of it is in two libraries, with products of their own.
+    find_library(PARLEY_TORCH_CPU torch_cpu PATHS ${PARLEY_TORCH_ROOT}/lib NO_DEFAULT_PATH)
+    find_library(PARLEY_TORCH_C10 c10 PATHS ${PARLEY_TORCH_ROOT}/lib NO_DEFAULT_PATH)
+    if(NOT PARLEY_TORCH_CPU OR NOT PARLEY_TORCH_C10)
+      message(FATAL_ERROR "PARLEY_TORCH_ROOT: ${PARLEY_TORCH_ROOT} has no lib/libtorch_cpu.so and lib/libc10.so; "
+                          "expected the folder 'torch' of a PyTorch wheel (scripts/setup --torch current puts one in place)")
+    endif()
+    add_library(parley_libtorch INTERFACE)
+    target_include_directories(parley_libtorch SYSTEM INTERFACE ${PARLEY_TORCH_ROOT}/include
+                               ${PARLEY_TORCH_ROOT}/include/torch/csrc/api/include)
+    # What CUDA builds of the library need beyond these two is found by its own path, when it is loaded.
+    target_link_options(parley_libtorch INTERFACE -Wl,--allow-shlib-undefined)
+    target_link_libraries(parley_libtorch INTERFACE ${PARLEY_TORCH_CPU} ${PARLEY_TORCH_C10})
+    set(TORCH_LIBRARIES parley_libtorch)
+    set(PARLEY_OPENBLAS "")
+  else()
+    find_package(Torch REQUIRED)
+  endif()
+endif()
+if(PARLEY_TORCH AND NOT PARLEY_LEVEL AND NOT PARLEY_TORCH_ROOT)
   # LibTorch's products.
   find_path(PARLEY_CBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu/openblas-pthread openblas openblas-pthread
             x86_64-linux-gnu aarch64-linux-gnu/openblas-pthread REQUIRED)

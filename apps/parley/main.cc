@@ -84,6 +84,14 @@ void complain(std::string message) {
   fmt::print(stderr, "parley: {}\n", message);
 }
 
+std::string version_text() {
+  std::string text = std::string("parley ") + kVersion;
+#ifdef PARLEY_TORCH
+  text += ", with LibTorch " + torch_version();
+#endif
+  return text;
+}
+
 // CLI11 only says that a command is missing.
 void require_known_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
@@ -94,7 +102,7 @@ void require_known_command(const CLI::App& app, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   CLI::App app("Parley: federated learning in which a model travels with its uncertainty.");
-  app.set_version_flag("--version", std::string("parley ") + kVersion);
+  app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   add_run(app);
   add_compare(app);

@@ -14,7 +14,8 @@
 
 namespace parley {
 
-enum class Role { weight, bias, norm_scale, norm_shift, running_mean, running_var, counter };
+// frozen: a parameter that is not to be trained (PyTorch's requires_grad = False); nothing moves it.
+enum class Role { weight, bias, norm_scale, norm_shift, running_mean, running_var, counter, frozen };
 
 bool is_trainable(Role role);
 
@@ -24,6 +25,8 @@ struct LayoutEntry {
   Role role = Role::weight;
   std::size_t offset = 0;  // of its first float; set by Layout
   std::size_t size = 0;    // number of floats; set by Layout
+  // Other names of the same numbers (tied weights), under which files hold them too.
+  std::vector<std::string> aliases = {};
   // Which of the layers that the model shows it is the weight or bias of; none: it is in no such layer.
   std::optional<std::size_t> layer = std::nullopt;
 

@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <set>
+#include <map>
 
 #include "parley/model/torch/guard.h"
 #include "parley/model/torch/roles.h"
+#include "parley/model/torch/script_refusal.h"
 #include "parley/model/torch/torch_model.h"
 
 namespace parley {
@@ -18,8 +19,8 @@ namespace {
 
 using torch::jit::Module;
 
-// A parameter or buffer, and where the module keeps it. A script may put a new tensor into its
-// attribute, so a buffer is always looked up, never remembered.
+// A parameter or buffer (what is frozen counts as one), and where the module keeps it. A script may put a new tensor
+// into its attribute, so a buffer is always looked up, never remembered.
 struct Slot {
   LayoutEntry entry;
   Module owner;
@@ -44,7 +45,7 @@ class SlotFinder {
   std::vector<Slot> find(const Module& module) {
     for (const auto& [prefix, owner] : module.named_modules()) {
       for (const auto& [name, tensor] : owner.named_parameters(false)) {
-        add(prefix, owner, name, tensor, parameter_role(name, is_norm(owner)));
+        add(prefix, owner, name, tensor, tensor.requires_grad() ? parameter_role(name, is_norm(owner)) : Role::frozen);
       }
       for (const auto& [name, tensor] : owner.named_buffers(false)) {
         // Masks and the like are constants of the script, the same in every instance.
@@ -58,9 +59,13 @@ class SlotFinder {
  private:
   void add(const std::string& prefix, const Module& owner, const std::string& attribute, const torch::Tensor& tensor,
            Role role) {
-    // Tied weights are one tensor under several names; the first one stands for all.
-    if (!seen_.insert(tensor.unsafeGetTensorImpl()).second) return;
     const std::string name = prefix.empty() ? attribute : prefix + "." + attribute;
+    // Tied weights are one tensor under several names; the first one stands for all.
+    const auto [first, fresh] = seen_.emplace(tensor.unsafeGetTensorImpl(), slots_.size());
+    if (!fresh) {
+      slots_[first->second].entry.aliases.push_back(name);
+      return;
+    }
     if (!has_dtype(tensor, !is_trainable(role))) {
       fail("model.path: {}: '{}' is of type {}, expected Float: export the module after net.float()", path_, name,
            c10::toString(tensor.scalar_type()));
@@ -70,7 +75,7 @@ class SlotFinder {
 
   std::string path_;
   std::vector<Slot> slots_;
-  std::set<const void*> seen_;
+  std::map<const void*, std::size_t> seen_;  // the slot of each tensor
 };
 
 Layout layout_of(const std::vector<Slot>& slots) {
@@ -164,7 +169,7 @@ class ScriptModel final : public TorchModel {
     auto view = weights_of(slot.entry);
     view.copy_(parameter);
     parameter.set_data(view);
-    if (parameter.requires_grad()) parameter.mutable_grad() = gradient_of(slot.entry);
+    parameter.mutable_grad() = gradient_of(slot.entry);
   }
 
   bool in_place(const torch::Tensor& buffer, const LayoutEntry& entry) {
@@ -202,8 +207,13 @@ Module load(const std::string& path) {
   const std::string how = "torch.jit.script(net).save(\"net.pt\")";
   if (path.empty()) fail("model.path: 'torchscript' needs a file saved in Python by {}", how);
   if (!std::filesystem::is_regular_file(path)) fail("model.path: {}: no such file", path);
-  return guarded<InputError>(fmt::format("model.path: {}: not a TorchScript file; save it in Python by {}", path, how),
-                             [&] { return torch::jit::load(path); });
+  try {
+    return torch::jit::load(path);
+  } catch (const std::exception& error) {
+    const std::string reason = newer_than(TORCH_VERSION, error.what());
+    if (!reason.empty()) fail("model.path: {}: {}", path, reason);
+    fail("model.path: {}: not a TorchScript file; save it in Python by {}: {}", path, how, essence(error.what()));
+  }
 }
 
 }  // namespace
@@ -214,7 +224,7 @@ std::unique_ptr<Model> make_script(const std::string& /*name*/, const Options& o
   return guarded<InputError>("model.path: " + path, [&]() -> std::unique_ptr<Model> {
     if (!module.find_method("forward")) fail("model.path: {}: the module has no forward()", path);
     auto slots = SlotFinder(path).find(module);
-    const auto trains = [](const Slot& slot) { return is_trainable(slot.entry.role) && slot.tensor().requires_grad(); };
+    const auto trains = [](const Slot& slot) { return is_trainable(slot.entry.role); };
     if (std::none_of(slots.begin(), slots.end(), trains)) {
       fail(
           "model.path: {}: no parameters that require gradients; export it without "

@@ -82,7 +82,12 @@ torch::Tensor ConvImpl::forward(const torch::Tensor& inputs) {
 torch::Tensor ConvImpl::input_rows(const torch::Tensor& inputs, torch::Tensor& scratch) const {
   const auto& kernel = *options.kernel_size();
   const auto& stride = *options.stride();
-  const auto& padding = *c10::get<torch::ExpandingArray<2>>(options.padding());
+#if TORCH_VERSION_MAJOR < 2
+  using c10::get;  // a variant of its own, before C++17
+#else
+  using std::get;
+#endif
+  const auto& padding = *get<torch::ExpandingArray<2>>(options.padding());
   const auto patches = torch::constant_pad_nd(inputs, {padding[1], padding[1], padding[0], padding[0]})
                            .unfold(2, kernel[0], stride[0])
                            .unfold(3, kernel[1], stride[1])

@@ -1,8 +1,10 @@
 #include "parley/model/torch/torch_model.h"
 
-#include <cblas.h>
-
 #include <algorithm>
+
+#ifdef PARLEY_OPENBLAS
+#include <cblas.h>
+#endif
 
 #include "parley/model/losses.h"
 #include "parley/model/torch/guard.h"
@@ -10,10 +12,13 @@
 namespace parley {
 namespace {
 
-// Parallelism is over clients, and a product shared out over threads would round differently by their number.
+// Parallelism is over clients, and a product shared out over threads would round differently by their number. A
+// LibTorch with products of its own needs only the next.
 void use_one_blas_thread() {
+#ifdef PARLEY_OPENBLAS
   static const bool done = (openblas_set_num_threads(1), true);
   static_cast<void>(done);
+#endif
 }
 
 // LibTorch's thread count belongs to the calling thread.

@@ -95,6 +95,10 @@ void add_torch_models(ModelRegistry& registry) {
                torch_backend("torchscript"));
 }
 
+std::string torch_version() {
+  return PARLEY_TORCH_VERSION;
+}
+
 std::string torch_blas_warning() {
   // The dynamic linker resolves LibTorch's calls to the first sgemm_ of the program, or of the plug-in's libraries.
   Dl_info where{};
@@ -104,7 +108,9 @@ std::string torch_blas_warning() {
   if (sgemm == nullptr || dladdr(sgemm, &where) == 0) return "";
   std::error_code ignored;
   const auto file = std::filesystem::weakly_canonical(where.dli_fname, ignored).string();
-  if (file.find("openblas") != std::string::npos || file.find("mkl") != std::string::npos) return "";
+  for (const char* fast : {"openblas", "mkl", "libtorch_cpu"}) {  // the last: products of its own
+    if (file.find(fast) != std::string::npos) return "";
+  }
   return fmt::format(
       "LibTorch runs on the BLAS of {}, which may be many times slower than OpenBLAS: apt install "
       "libopenblas-pthread-dev, or update-alternatives --config libblas.so.3-x86_64-linux-gnu",

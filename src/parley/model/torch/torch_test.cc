@@ -1,14 +1,17 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <torch/torch.h>
+
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <thread>
 
 #include "parley/model/evaluation.h"
 #include "parley/model/losses.h"
+#include "parley/model/torch/script_refusal.h"
 #include "parley/model/torch/test_tools.h"
 
 namespace parley {
@@ -282,6 +285,37 @@ TEST_F(Script, RefusesWhatIsNoTorchScript) {
   EXPECT_NE(refusal([&] { make("torchscript", "auto", task_); }).find("needs a file saved"), std::string::npos);
 }
 
+TEST(ScriptRefusal, NamesTheOperatorAndTheRemedy) {
+  const std::string message =
+      "\nUnknown builtin op: aten::scaled_dot_product_attention.\nHere are some suggestions: \n";
+  const std::string said = newer_than("1.13.0", message);
+  EXPECT_NE(said.find("uses aten::scaled_dot_product_attention, which LibTorch 1.13.0 does not know"),
+            std::string::npos);
+  EXPECT_NE(said.find("scripts/setup --torch current"), std::string::npos);
+  EXPECT_EQ(newer_than("1.13.0", "PytorchStreamReader failed reading zip archive"), "");
+}
+
+// Its own gradient is no gradient, and nothing else may move it: no weight decay, no evolution.
+TEST_F(Script, FrozenParametersAreNotTrained) {
+  torch::jit::Module net("Net");
+  net.register_parameter("fixed", torch::full({4, 6}, 0.5f).requires_grad_(false), false);
+  net.register_parameter("w", torch::ones({3, 4}).requires_grad_(), false);
+  net.define("def forward(self, x):\n  return torch.linear(torch.linear(x, self.fixed), self.w)\n");
+  net.save(path());
+  const Task task{.input_shape = {6}, .outputs = 3};
+  const auto model = load(task);
+  EXPECT_EQ(model->layout().trainable(), 12u);
+  EXPECT_EQ(model->layout().find("fixed")->role, Role::frozen);
+  EXPECT_LT(gradient_error(*model, RandomBatch(9, task).get(), 4e-3), 1e-3);
+  const auto fixed = model->layout().find("fixed")->of(model->parameters());
+  EXPECT_TRUE(std::ranges::all_of(fixed, [](float x) { return x == 0.5f; }));
+  std::ranges::fill(fixed, 2.0f);  // what the server sends is used
+  const RandomBatch batch(9, task);
+  const auto outputs = predict(*model, batch.get());
+  EXPECT_NEAR(outputs[0], 4 * 2.0f * std::accumulate(batch.get().inputs.begin(), batch.get().inputs.begin() + 6, 0.0f),
+              1e-4);
+}
+
 TEST_F(Script, KnowsTiedWeightsAsOne) {
   torch::jit::Module net("Net");
   const auto tied = torch::eye(4).requires_grad_();
@@ -292,6 +326,7 @@ TEST_F(Script, KnowsTiedWeightsAsOne) {
   const Task task{.input_shape = {4}, .outputs = 4};
   const auto model = load(task);
   EXPECT_EQ(model->layout().describe(), "first [4, 4]");
+  EXPECT_EQ(model->layout().entries()[0].aliases, std::vector<std::string>{"second"});
   EXPECT_LT(gradient_error(*model, RandomBatch(9, task).get(), 4e-3), 1e-3);
 }
 
