@@ -148,15 +148,29 @@ std::vector<double> GlobalCurvature::diagonal(const State& state) const {
   return all;
 }
 
-const LayerMatrix* GlobalCurvature::precondition(const State& state, double damping, std::span<double> gradient) const {
-  const LayerMatrix* failed = nullptr;
-  matrices_.change_layers(gradient, [&](const LayerMatrix& layer, std::span<double> g) {
-    if (failed == nullptr && !parley::precondition(factors_of(state, layer), damping, g)) failed = &layer;
-  });
-  if (rest_.size == 0) return failed;
+const LayerMatrix* GlobalCurvature::precondition(const State& state, double damping,
+                                                 std::span<const std::span<double>> gradients) const {
+  std::vector<std::vector<double>> own(gradients.size());
+  for (const auto& layer : matrices_.all()) {
+    for (std::size_t i = 0; i < own.size(); ++i) layer.gather(std::span<const double>(gradients[i]), own[i]);
+    const std::vector<std::span<double>> all(own.begin(), own.end());
+    if (!parley::precondition(factors_of(state, layer), damping, all)) return &layer;
+    for (std::size_t i = 0; i < own.size(); ++i) layer.scatter(std::span<const double>(own[i]), gradients[i]);
+  }
+  if (rest_.size == 0) return nullptr;
   const auto curvature = diagonal(state);
-  rest_.for_each([&](std::size_t place, std::size_t i) { gradient[place] /= curvature[i] + damping; });
-  return failed;
+  for (const auto gradient : gradients) {
+    rest_.for_each([&](std::size_t place, std::size_t i) { gradient[place] /= curvature[i] + damping; });
+  }
+  return nullptr;
+}
+
+void GlobalCurvature::times(const State& state, double damping, std::span<double> step) const {
+  matrices_.change_layers(
+      step, [&](const LayerMatrix& layer, std::span<double> v) { times_fisher(factors_of(state, layer), damping, v); });
+  if (rest_.size == 0) return;
+  const auto curvature = diagonal(state);
+  rest_.for_each([&](std::size_t place, std::size_t i) { step[place] *= curvature[i] + damping; });
 }
 
 double GlobalCurvature::predicted_kl(const State& state, std::span<const double> step) const {

@@ -31,9 +31,12 @@ class GlobalCurvature {
   // A alone, with B and the rest's diagonal 1: what the structured product knows. Everyone sent the fixed part.
   void merge_inputs(State& state, const Sum& sum) const;
 
-  // In place, from a gradient of the layout's size to (curvature + damping)⁻¹·gradient. Returns the layer whose factors
-  // are not positive definite, with nothing defined in `gradient`; null when all went well.
-  const LayerMatrix* precondition(const State& state, double damping, std::span<double> gradient) const;
+  // In place, each from a gradient of the layout's size to (curvature + damping)⁻¹·gradient. Returns the layer whose
+  // factors are not positive definite, with nothing defined in `gradients`; null when all went well.
+  const LayerMatrix* precondition(const State& state, double damping,
+                                  std::span<const std::span<double>> gradients) const;
+  // In place, the other way: (curvature + damping)·step.
+  void times(const State& state, double damping, std::span<double> step) const;
   // ½ Σ tr(B V A Vᵀ): the KL divergence by which a step V is predicted to change the model's predictions.
   double predicted_kl(const State& state, std::span<const double> step) const;
   // One network from N(theta, (examples·curvature + prior)⁻¹).

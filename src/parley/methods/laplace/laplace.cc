@@ -5,6 +5,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/methods/laplace/global_curvature.h"
+#include "parley/methods/laplace/secants.h"
 
 namespace parley {
 namespace {
@@ -13,8 +14,9 @@ constexpr const char *kGradient = "gradient", *kVelocity = "velocity", *kLoss = 
 // 1 in an update that has the fixed part of A; in the record of a client that has sent it.
 constexpr const char* kSentFixed = "sent_fixed";
 // Scalars of the state. `points` counts the rounds at one point, `rises` those in a row in which the loss rose by a
-// hundredth or more.
-constexpr const char *kDamping = "damping", *kPoints = "points", *kRises = "rises";
+// hundredth or more; `weight` is what the last round's clients weighed, `objective` their loss with the prior's share.
+constexpr const char *kDamping = "damping", *kPoints = "points", *kRises = "rises", *kWeight = "weight",
+                     *kObjective = "objective";
 constexpr double kMostRises = 10.0, kRise = 1.01;
 
 class Laplace final : public Method, private Posterior {
@@ -24,7 +26,8 @@ class Laplace final : public Method, private Posterior {
         options_(context.options, context.server),
         matrices_(shown_layers(*layout_), options_.widest),
         rest_(*layout_, matrices_),
-        curvature_(matrices_, rest_, options_) {
+        curvature_(matrices_, rest_, options_),
+        secants_(layout_, options_.uses_secants() ? options_.secants : 0) {
     if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
       fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
            rest_.entries.front().name);
@@ -43,7 +46,11 @@ class Laplace final : public Method, private Posterior {
     curvature_.start(state);
     state.add(kVelocity, layout_, false, Flat(layout_->size(), 0.0f));
     state.add_scalar(kDamping, false, options_.damping);
-    for (const char* name : {kLoss, kPoints, kRises}) state.add_scalar(name, false, 0.0);
+    for (const char* name : {kLoss, kPoints, kRises, kWeight, kObjective}) {
+      state.add_scalar(name, false, 0.0);
+    }
+    secants_.start(state);
+    if (secants_.any()) state.add(kGradient, layout_, false, Flat(layout_->size(), 0.0f));
   }
 
   void client(const ClientTask& task, Update& update) const override {
@@ -151,32 +158,47 @@ class Laplace final : public Method, private Posterior {
       curvature_.merge(task.state, task.sum, task.sum.scalar(kSentFixed),
                        points == 0.0 ? 0.0 : options_.factor_memory());
     }
-    FlatDouble gradient = task.sum.take_mean(kGradient);
+    FlatDouble target = task.sum.take_mean(kGradient);
+    const auto gradient = std::span(target).first(layout_->trainable());
     const auto theta = std::as_const(task.state).at("theta");
-    for (std::size_t i = 0; i < layout_->trainable(); ++i) {
+    double squares = 0.0;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
       gradient[i] += options_.prior * static_cast<double>(theta[i]);
+      squares += static_cast<double>(theta[i]) * static_cast<double>(theta[i]);
     }
-    adapt_damping(task);
-    precondition(task, gradient);
-    take_step(task, options_.step_size(), gradient);
+    adapt_damping(task, 0.5 * options_.prior * squares);
+    if (secants_.any()) learn_secant(task, gradient);
+    take_step(task, gradient);
+    const auto velocity = task.state.at(kVelocity);
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = static_cast<double>(theta[i]) + static_cast<double>(velocity[i]);
+    }
+    const Flat before(theta.begin(), theta.end());
+    task.move_theta(target);
+    if (secants_.any()) {  // where server.step went
+      for (std::size_t i = 0; i < gradient.size(); ++i) velocity[i] = theta[i] - before[i];
+    }
+    task.state.scalar(kWeight) = task.sum.weight();
     points += 1.0;
   }
 
-  // Levenberg–Marquardt on the loss at the broadcast weights, which is that of the last step. A velocity that led
-  // upwards is dropped (O'Donoghue & Candès 2015).
-  void adapt_damping(ServerTask& task) const {
-    double &before = task.state.scalar(kLoss), &damping = task.state.scalar(kDamping),
-           &rises = task.state.scalar(kRises);
-    const double loss = task.sum.scalar(kLoss) / task.sum.weight();
-    if (task.state.scalar(kPoints) > 0.0 && options_.adapts_damping()) {
-      const bool rose = loss > before;
+  // Levenberg–Marquardt on what is minimised, at the broadcast weights: that is where the last step led. A velocity
+  // that led upwards is dropped (O'Donoghue & Candès 2015).
+  void adapt_damping(ServerTask& task, double penalty) const {
+    State& state = task.state;
+    double &loss = state.scalar(kLoss), &objective = state.scalar(kObjective), &damping = state.scalar(kDamping),
+           &rises = state.scalar(kRises);
+    const double found = task.sum.scalar(kLoss) / task.sum.weight();
+    if (state.scalar(kPoints) > 0.0 && options_.adapts_damping()) {
+      const bool rose = found + penalty > objective;
       damping = std::clamp(damping * (rose ? 3.0 : 0.5), std::min(options_.damping, options_.damping_floor),
                            std::max(options_.damping, options_.damping_cap));
-      if (rose) std::ranges::fill(task.state.at(kVelocity), 0.0f);
+      if (rose && !secants_.any()) std::ranges::fill(state.at(kVelocity), 0.0f);
       // The prior's pull may raise the loss by a little, round after round; that is no failure.
-      rises = loss > kRise * before ? rises + 1.0 : 0.0;
+      rises = found > kRise * loss ? rises + 1.0 : 0.0;
     }
-    before = loss;
+    loss = found;
+    objective = found + penalty;
     task.metrics["damping"] = damping;
     if (rises >= kMostRises) {
       fail<RunError>("round {}: the loss has risen for {} rounds; lower method.step or raise method.damping",
@@ -184,37 +206,57 @@ class Laplace final : public Method, private Posterior {
     }
   }
 
-  // (curvature + d)⁻¹·gradient. Factors that are not positive definite with this damping are given ten times as much.
-  void precondition(ServerTask& task, std::span<double> gradient) const {
+  // The last step and how the gradient changed by it, where the same examples speak in both.
+  void learn_secant(ServerTask& task, std::span<const double> gradient) const {
+    State& state = task.state;
+    const auto last = state.at(kGradient), step = state.at(kVelocity);
+    if (state.scalar(kPoints) > 0.0 && state.scalar(kWeight) == task.sum.weight()) {
+      const std::vector<double> s(step.begin(), step.begin() + std::ssize(gradient));
+      std::vector<double> y(s.size()), curved(s);
+      for (std::size_t i = 0; i < y.size(); ++i) y[i] = gradient[i] - static_cast<double>(last[i]);
+      curvature_.times(state, state.scalar(kDamping) + options_.prior, curved);
+      secants_.add(state, s, y, curved);
+    }
+    std::ranges::transform(gradient, last.begin(), [](double g) { return static_cast<float>(g); });
+  }
+
+  // (curvature + d)⁻¹ times each. Factors that are not positive definite with this damping are given ten times as much.
+  void precondition(const ServerTask& task, std::span<const std::span<double>> gradients) const {
     constexpr double kLeast = 1e-8;
-    const std::vector<double> before(gradient.begin(), gradient.end());
+    std::vector<std::vector<double>> before;
+    for (const auto gradient : gradients) before.emplace_back(gradient.begin(), gradient.end());
     double damping = task.state.scalar(kDamping) + options_.prior;
-    while (const LayerMatrix* failed = curvature_.precondition(task.state, damping, gradient)) {
+    while (const LayerMatrix* failed = curvature_.precondition(task.state, damping, gradients)) {
       damping = std::max(kLeast, 10.0 * damping);
       if (damping > std::max(options_.damping, options_.damping_cap)) {
         fail<RunError>("round {}: the factors of {} are not positive definite; raise method.damping", task.round,
                        failed->name());
       }
-      std::ranges::copy(before, gradient.begin());
+      for (std::size_t i = 0; i < before.size(); ++i) std::ranges::copy(before[i], gradients[i].begin());
     }
   }
 
-  // V ← mV − η·direction, W ← W + V. What is measured, behind what is trained, is in `direction` already.
-  void take_step(ServerTask& task, double step, std::span<double> direction) const {
-    const std::size_t trainable = layout_->trainable();
-    const auto velocity = task.state.at(kVelocity), theta = task.state.at("theta");
-    std::vector<double> v(layout_->size(), 0.0);
-    for (std::size_t i = 0; i < trainable; ++i) {
-      v[i] = options_.momentum * static_cast<double>(velocity[i]) - step * direction[i];
+  // The velocity becomes the step: V ← mV − η·(curvature + d)⁻¹·gradient, no longer than is trusted.
+  void take_step(ServerTask& task, std::span<const double> gradient) const {
+    std::vector<double> step(gradient.begin(), gradient.end());
+    const auto first = [&](std::span<const std::span<double>> gradients) { precondition(task, gradients); };
+    if (secants_.any()) {
+      secants_.precondition(task.state, first, step);
+    } else {
+      const std::span<double> alone[] = {step};
+      first(alone);
     }
-    const double kl = curvature_.predicted_kl(task.state, v);
+    const auto velocity = task.state.at(kVelocity);
+    const double momentum = secants_.any() ? 0.0 : options_.momentum;
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      step[i] = momentum * static_cast<double>(velocity[i]) - options_.step_size() * step[i];
+    }
+    // Secants know the curvature along their own step: VᵀHV = −η·gᵀV.
+    const double slope = dot(gradient, step);
+    const double kl = secants_.any() ? -0.5 * options_.step_size() * slope : curvature_.predicted_kl(task.state, step);
     const double shrink = options_.trust > 0.0 && kl > options_.trust ? std::sqrt(options_.trust / kl) : 1.0;
-    for (std::size_t i = 0; i < trainable; ++i) {
-      velocity[i] = static_cast<float>(shrink * v[i]);
-      direction[i] = static_cast<double>(theta[i]) + shrink * v[i];
-    }
+    std::ranges::transform(step, velocity.begin(), [&](double v) { return static_cast<float>(shrink * v); });
     task.metrics["predicted_kl"] = shrink * shrink * kl;
-    task.move_theta(direction);
   }
 
   std::shared_ptr<const Layout> layout_;
@@ -222,6 +264,7 @@ class Laplace final : public Method, private Posterior {
   LayerMatrices matrices_;
   RestOfModel rest_;
   GlobalCurvature curvature_;
+  Secants secants_;
 };
 
 }  // namespace

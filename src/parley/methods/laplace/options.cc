@@ -7,10 +7,15 @@ namespace parley {
 std::vector<Option> LaplaceOptions::declared() {
   const Range share{.low = 0.0, .high = 1.0, .high_excluded = true};
   return {
-      {"step", 0.25,
-       "η: share of the natural gradient that a round adds to the velocity; times 2·participation below ½",
-       at_least(0.0)},
-      {"momentum", 0.9, "m: share of the velocity that the next round keeps", share},
+      {"secants", std::int64_t{3},
+       "last steps along which the server corrects A ⊗ B by how the gradient changed (L-BFGS), when all clients take "
+       "part; 0: momentum instead",
+       at_least(0)},
+      {"step", -1.0,
+       "η: share of the natural gradient that a round goes; below 0: 1 with secants, else 0.25; times 2·participation "
+       "below ½",
+       at_least(-1.0)},
+      {"momentum", 0.9, "m: share of the velocity that the next round keeps, without secants", share},
       {"damping", 0.01,
        "added to the curvature; halved when the loss fell and tripled when it rose, if all clients take part",
        at_least(0.0)},
@@ -20,7 +25,7 @@ std::vector<Option> LaplaceOptions::declared() {
       {"memory", -1.0, "share of A and B that is kept from round to round; below 0: 1 − participation, at least ½",
        Range{.low = -1.0, .high = 1.0, .high_excluded = true}},
       {"trust", 0.02,
-       "longest step, as the KL divergence that A and B predict it to change predictions by; 0: no limit",
+       "longest step, as the KL divergence that the curvature predicts it to change predictions by; 0: no limit",
        at_least(0.0)},
       {"warm", std::int64_t{1}, "rounds of local training and the structured product before the first step",
        at_least(0)},
@@ -62,6 +67,7 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
       warm(static_cast<std::size_t>(method.integer("warm"))),
       factors_every(static_cast<std::size_t>(method.integer("factors_every"))),
       widest(static_cast<std::size_t>(method.integer("widest"))),
+      secants(static_cast<std::size_t>(method.integer("secants"))),
       kfac(method.text("curvature") == "kfac"),
       participation(server.has("participation") ? server.real("participation") : 1.0) {
   const std::string& labels = method.text("fisher");

@@ -13,7 +13,7 @@ enum class Positions { expand, reduce, mixed };
 
 struct LaplaceOptions {
   double step, momentum, damping, damping_floor, damping_cap, prior, memory, trust, ridge;
-  std::size_t warm, factors_every, widest;
+  std::size_t warm, factors_every, widest, secants;
   FisherLabels fisher;
   Positions positions;
   bool kfac;  // false: B is a multiple of I
@@ -24,8 +24,13 @@ struct LaplaceOptions {
 
   // Whether the clients of a round train, as a start.
   bool warms_up(std::size_t round) const { return round <= warm; }
+  // Only gradients of the same examples differ by what a step did.
+  bool uses_secants() const { return secants > 0 && participation == 1.0; }
   // A cohort that is a small share of the clients has a noisy gradient: shorter steps average over more of them.
-  double step_size() const { return step * std::min(1.0, 2.0 * participation); }
+  double step_size() const {
+    const double whole = step >= 0.0 ? step : uses_secants() ? 1.0 : 0.25;
+    return whole * std::min(1.0, 2.0 * participation);
+  }
   double factor_memory() const { return memory >= 0.0 ? memory : std::max(0.5, 1.0 - participation); }
   // Losses of different cohorts do not tell whether a step was good.
   bool adapts_damping() const { return participation == 1.0; }
