@@ -160,14 +160,14 @@ class Laplace final : public Method, private Posterior {
     }
     FlatDouble target = task.sum.take_mean(kGradient);
     const auto gradient = std::span(target).first(layout_->trainable());
-    const auto theta = std::as_const(task.state).at("theta");
+    const auto theta = task.state.at("theta");
     double squares = 0.0;
     for (std::size_t i = 0; i < gradient.size(); ++i) {
       gradient[i] += options_.prior * static_cast<double>(theta[i]);
       squares += static_cast<double>(theta[i]) * static_cast<double>(theta[i]);
     }
-    adapt_damping(task, 0.5 * options_.prior * squares);
-    if (secants_.any()) learn_secant(task, gradient);
+    const bool worse = judge_last_step(task, 0.5 * options_.prior * squares);
+    if (secants_.any()) learn_secant(task, worse, gradient);
     take_step(task, gradient);
     const auto velocity = task.state.at(kVelocity);
     for (std::size_t i = 0; i < gradient.size(); ++i) {
@@ -182,13 +182,14 @@ class Laplace final : public Method, private Posterior {
     points += 1.0;
   }
 
-  // Levenberg–Marquardt on what is minimised, at the broadcast weights: that is where the last step led. A velocity
-  // that led upwards is dropped (O'Donoghue & Candès 2015).
-  void adapt_damping(ServerTask& task, double penalty) const {
+  // Levenberg–Marquardt on what is minimised, at the broadcast weights: that is where the last step led. True when it
+  // should not have been taken. A velocity that led upwards is dropped (O'Donoghue & Candès 2015).
+  bool judge_last_step(ServerTask& task, double penalty) const {
     State& state = task.state;
     double &loss = state.scalar(kLoss), &objective = state.scalar(kObjective), &damping = state.scalar(kDamping),
            &rises = state.scalar(kRises);
     const double found = task.sum.scalar(kLoss) / task.sum.weight();
+    bool worse = false;
     if (state.scalar(kPoints) > 0.0 && options_.adapts_damping()) {
       const bool rose = found + penalty > objective;
       damping = std::clamp(damping * (rose ? 3.0 : 0.5), std::min(options_.damping, options_.damping_floor),
@@ -196,28 +197,42 @@ class Laplace final : public Method, private Posterior {
       if (rose && !secants_.any()) std::ranges::fill(state.at(kVelocity), 0.0f);
       // The prior's pull may raise the loss by a little, round after round; that is no failure.
       rises = found > kRise * loss ? rises + 1.0 : 0.0;
+      worse = found + penalty > kRise * objective && same_examples(task);
     }
-    loss = found;
-    objective = found + penalty;
-    task.metrics["damping"] = damping;
     if (rises >= kMostRises) {
       fail<RunError>("round {}: the loss has risen for {} rounds; lower method.step or raise method.damping",
                      task.round, kMostRises);
     }
+    task.metrics["damping"] = damping;
+    if (worse && secants_.any()) return true;
+    loss = found;
+    objective = found + penalty;
+    return false;
   }
 
-  // The last step and how the gradient changed by it, where the same examples speak in both.
-  void learn_secant(ServerTask& task, std::span<const double> gradient) const {
+  static bool same_examples(const ServerTask& task) { return task.state.scalar(kWeight) == task.sum.weight(); }
+
+  // The last step and how the gradient changed by it. One that led upwards is taken back: it has shown where it is
+  // steep, and the next one starts where it did, from the gradient that was found there.
+  void learn_secant(ServerTask& task, bool take_back, std::span<double> gradient) const {
     State& state = task.state;
-    const auto last = state.at(kGradient), step = state.at(kVelocity);
-    if (state.scalar(kPoints) > 0.0 && state.scalar(kWeight) == task.sum.weight()) {
+    const auto last = state.at(kGradient), step = state.at(kVelocity), theta = state.at("theta");
+    if (state.scalar(kPoints) > 0.0 && same_examples(task)) {
       const std::vector<double> s(step.begin(), step.begin() + std::ssize(gradient));
       std::vector<double> y(s.size()), curved(s);
       for (std::size_t i = 0; i < y.size(); ++i) y[i] = gradient[i] - static_cast<double>(last[i]);
-      curvature_.times(state, state.scalar(kDamping) + options_.prior, curved);
+      curvature_.times(curvature_.in(state), state.scalar(kDamping) + options_.prior, curved);
       secants_.add(state, s, y, curved);
     }
-    std::ranges::transform(gradient, last.begin(), [](double g) { return static_cast<float>(g); });
+    task.metrics["taken_back"] = take_back ? 1.0 : 0.0;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      if (take_back) {
+        theta[i] -= step[i];
+        gradient[i] = static_cast<double>(last[i]);
+      } else {
+        last[i] = static_cast<float>(gradient[i]);
+      }
+    }
   }
 
   // (curvature + d)⁻¹ times each. Factors that are not positive definite with this damping are given ten times as much.
@@ -226,7 +241,7 @@ class Laplace final : public Method, private Posterior {
     std::vector<std::vector<double>> before;
     for (const auto gradient : gradients) before.emplace_back(gradient.begin(), gradient.end());
     double damping = task.state.scalar(kDamping) + options_.prior;
-    while (const LayerMatrix* failed = curvature_.precondition(task.state, damping, gradients)) {
+    while (const LayerMatrix* failed = curvature_.precondition(curvature_.in(task.state), damping, gradients)) {
       damping = std::max(kLeast, 10.0 * damping);
       if (damping > std::max(options_.damping, options_.damping_cap)) {
         fail<RunError>("round {}: the factors of {} are not positive definite; raise method.damping", task.round,
@@ -253,7 +268,8 @@ class Laplace final : public Method, private Posterior {
     }
     // Secants know the curvature along their own step: VᵀHV = −η·gᵀV.
     const double slope = dot(gradient, step);
-    const double kl = secants_.any() ? -0.5 * options_.step_size() * slope : curvature_.predicted_kl(task.state, step);
+    const double kl =
+        secants_.any() ? -0.5 * options_.step_size() * slope : curvature_.predicted_kl(curvature_.in(task.state), step);
     const double shrink = options_.trust > 0.0 && kl > options_.trust ? std::sqrt(options_.trust / kl) : 1.0;
     std::ranges::transform(step, velocity.begin(), [&](double v) { return static_cast<float>(shrink * v); });
     task.metrics["predicted_kl"] = shrink * shrink * kl;
