@@ -91,7 +91,10 @@ void GlobalCurvature::start(State& state) const {
 
 // Of B the server uses the mean diagonal alone when it is not kfac: one number per layer.
 void GlobalCurvature::pack(bool with_fixed, Update& update) const {
-  if (!with_fixed && fixed_size_ > 0) update.pack(kInputs, pack_omitted({{0, fixed_size_}}));
+  if (!with_fixed && fixed_size_ > 0) {
+    std::ranges::fill(std::span<float>(update[kInputs]).first(fixed_size_), 0.0f);
+    update.pack(kInputs, pack_omitted({{0, fixed_size_}}));
+  }
   if (kfac_) return;
   ByteBuffer to;
   const std::span<float> outputs = update[kOutputs];

@@ -17,9 +17,11 @@ constexpr const char* kSentFixed = "sent_fixed";
 // hundredth or more; `weight` is what the last round's clients weighed, `objective` their loss with the prior's share.
 constexpr const char *kDamping = "damping", *kPoints = "points", *kRises = "rises", *kWeight = "weight",
                      *kObjective = "objective";
+// The last layer's A and B, for clients that make a model of their own from it.
+constexpr const char *kLastInputs = "last_inputs", *kLastOutputs = "last_outputs";
 constexpr double kMostRises = 10.0, kRise = 1.01;
 
-class Laplace final : public Method, private Posterior {
+class Laplace final : public Method, private Posterior, private Personal {
  public:
   explicit Laplace(const MethodContext& context)
       : layout_(context.layout),
@@ -31,6 +33,10 @@ class Laplace final : public Method, private Posterior {
     if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
       fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
            rest_.entries.front().name);
+    }
+    if (options_.personal_steps > 0 && matrices_.all().empty()) {
+      fail("method.personal_steps = {}: the model shows no dense or convolutional layer; use 0",
+           options_.personal_steps);
     }
   }
 
@@ -49,6 +55,13 @@ class Laplace final : public Method, private Posterior {
     for (const char* name : {kLoss, kPoints, kRises, kWeight, kObjective}) {
       state.add_scalar(name, false, 0.0);
     }
+    if (options_.personal_steps > 0) {
+      for (const auto& [name, width] :
+           {std::pair(kLastInputs, last_layer().width()), {kLastOutputs, last_layer().rows()}}) {
+        const LayoutEntry entry{.name = last_layer().name(), .shape = {static_cast<std::int64_t>(packed_size(width))}};
+        state.add(name, std::make_shared<const Layout>(std::vector{entry}), true, Flat(packed_size(width), 0.0f));
+      }
+    }
     secants_.start(state);
     if (secants_.any()) state.add(kGradient, layout_, false, Flat(layout_->size(), 0.0f));
   }
@@ -61,11 +74,43 @@ class Laplace final : public Method, private Posterior {
   void server(ServerTask& task) const override { options_.warms_up(task.round) ? serve_warm(task) : serve_point(task); }
 
   const Posterior* posterior() const override { return this; }
+  const Personal* personal() const override { return options_.personal_steps > 0 ? this : nullptr; }
 
  private:
   void draw(const State& state, const Draw& how, Stream& stream, std::span<float> theta) const override {
     curvature_.draw(state, how, stream, theta);
   }
+
+  const LayerMatrix& last_layer() const { return matrices_.all().back(); }
+
+  // The product of the posterior and the client's own data, once more: natural steps of the last layer, where the
+  // curvature is nearly exact. Warm rounds have left a model of its own already.
+  void load_own(const ClientTask& task, std::size_t /*network*/) const override {
+    if (options_.warms_up(task.round)) return;
+    task.load();
+    const LayerMatrix& layer = last_layer();
+    const FisherFactors factors{.rows = layer.rows(),
+                                .width = layer.width(),
+                                .inputs = task.broadcast.at(kLastInputs),
+                                .outputs = task.broadcast.at(kLastOutputs)};
+    Flat gradient(layout_->size());
+    std::vector<double> step;
+    for (std::size_t k = 0; k < options_.personal_steps; ++k) {
+      measure_point(task, matrices_, rest_, options_, gradient, nullptr);
+      layer.gather(std::span<const float>(gradient), step);
+      const std::span<double> alone[] = {step};
+      // Nothing is known of it before the first factors: the shared model, then.
+      if (!parley::precondition(factors, options_.damping + options_.prior, alone)) return;
+      const double scale = -trusted(0.5 * fisher_norm(factors, step), options_.trust);
+      matrices_.change_layers(task.model.parameters(), [&](const LayerMatrix& other, std::span<float> w) {
+        if (&other != &layer) return;
+        for (std::size_t i = 0; i < w.size(); ++i) w[i] += static_cast<float>(scale * step[i]);
+      });
+    }
+  }
+
+  // By what a step of this KL divergence must be scaled to keep to a limit; 0: none.
+  static double trusted(double kl, double limit) { return limit > 0.0 && kl > limit ? std::sqrt(limit / kl) : 1.0; }
 
   static bool has(const Update& update, const char* name) {
     return std::ranges::any_of(update.schema().channels, [&](const ChannelSpec& spec) { return spec.name == name; });
@@ -92,7 +137,7 @@ class Laplace final : public Method, private Posterior {
     const PointFactors factors{.inputs = channel(update, GlobalCurvature::kInputs),
                                .outputs = channel(update, GlobalCurvature::kOutputs),
                                .rest = channel(update, GlobalCurvature::kRest),
-                               .first = sent ? curvature_.fixed_layers() : 0};
+                               .first = sent && options_.local_steps == 1 ? curvature_.fixed_layers() : 0};
     const double loss =
         measure_point(task, matrices_, rest_, options_, channel(update, kGradient), wanted ? &factors : nullptr);
     update.scalar(kLoss) = loss;
@@ -101,8 +146,36 @@ class Laplace final : public Method, private Posterior {
       leave_zero(update, {GlobalCurvature::kInputs, GlobalCurvature::kOutputs, GlobalCurvature::kRest});
       return;
     }
+    if (options_.local_steps > 1) go_on(task, factors, channel(update, kGradient));
     if (!sent) mark_fixed_sent(task, update);
     if (has(update, GlobalCurvature::kInputs)) curvature_.pack(!sent, update);
+  }
+
+  // FedPM (Ishii et al. 2025): further steps in the client's own metric P. The clients' product Σ P_n (W_n − W) is then
+  // the sum of the gradients on the way, each as its step was scaled; that is what is sent.
+  void go_on(const ClientTask& task, const PointFactors& own, std::span<float> gradient) const {
+    const CurvatureView curvature{.inputs = own.inputs, .outputs = own.outputs, .rest = own.rest};
+    const auto weights = task.model.parameters().first(layout_->trainable());
+    Flat here(gradient.begin(), gradient.end());
+    std::vector<double> step(weights.size());
+    double first = 0.0;
+    for (std::size_t k = 0; k < options_.local_steps; ++k) {
+      if (k > 0) measure_point(task, matrices_, rest_, options_, here, nullptr);
+      for (std::size_t i = 0; i < step.size(); ++i) {
+        step[i] = static_cast<double>(here[i]) + options_.prior * static_cast<double>(weights[i]);
+      }
+      const std::span<double> alone[] = {step};
+      if (curvature_.precondition(curvature, options_.damping + options_.prior, alone) != nullptr) {
+        fail<RefusedUpdate>("the client's own factors are not positive definite; raise method.damping");
+      }
+      const double eta = options_.step_size();
+      const double scale = eta * trusted(eta * eta * curvature_.predicted_kl(curvature, step), options_.trust);
+      if (k == 0) first = scale;
+      for (std::size_t i = 0; i < step.size(); ++i) {
+        if (k > 0) gradient[i] += static_cast<float>(scale / first) * here[i];
+        weights[i] -= static_cast<float>(scale * step[i]);
+      }
+    }
   }
 
   // fola's structured product, about W: what is sent is small where little was learnt.
@@ -132,8 +205,16 @@ class Laplace final : public Method, private Posterior {
     for (std::size_t i = 0; i < width; ++i) packed[packed_size(i + 1) - 1] += static_cast<T>(options_.ridge) * mean;
   }
 
+  void send_last_layer(State& state) const {
+    if (options_.personal_steps == 0) return;
+    const CurvatureView all = curvature_.in(state);
+    std::ranges::copy(last_layer().inputs_of(all.inputs), state.at(kLastInputs).begin());
+    std::ranges::copy(last_layer().outputs_of(all.outputs), state.at(kLastOutputs).begin());
+  }
+
   void serve_warm(ServerTask& task) const {
     curvature_.merge_inputs(task.state, task.sum);
+    send_last_layer(task.state);
     FlatDouble inputs;
     if (matrices_.inputs_size() > 0) inputs = task.sum.take_mean(GlobalCurvature::kInputs);
     FlatDouble target = task.sum.take_mean(kGradient);
@@ -157,6 +238,7 @@ class Laplace final : public Method, private Posterior {
     if (options_.sends_factors(task.round)) {
       curvature_.merge(task.state, task.sum, task.sum.scalar(kSentFixed),
                        points == 0.0 ? 0.0 : options_.factor_memory());
+      send_last_layer(task.state);
     }
     FlatDouble target = task.sum.take_mean(kGradient);
     const auto gradient = std::span(target).first(layout_->trainable());
@@ -270,7 +352,7 @@ class Laplace final : public Method, private Posterior {
     const double slope = dot(gradient, step);
     const double kl =
         secants_.any() ? -0.5 * options_.step_size() * slope : curvature_.predicted_kl(curvature_.in(task.state), step);
-    const double shrink = options_.trust > 0.0 && kl > options_.trust ? std::sqrt(options_.trust / kl) : 1.0;
+    const double shrink = trusted(kl, options_.whole_trust());
     std::ranges::transform(step, velocity.begin(), [&](double v) { return static_cast<float>(shrink * v); });
     task.metrics["predicted_kl"] = shrink * shrink * kl;
   }

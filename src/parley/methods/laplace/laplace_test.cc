@@ -433,9 +433,68 @@ TEST(Laplace, ALossThatRisesForTenRoundsIsAnError) {
   EXPECT_THROW(rise(11), RunError);
 }
 
+// Steps that are cut by no limit: after K of them in an exact metric, a client is at its own least squares solution.
+TEST(Laplace, LocalStepsGoOnInTheClientsOwnMetric) {
+  const auto problem = regression(2);
+  auto settings =
+      with(with(one_newton_step(), "method.factors_every", std::int64_t{1}), "method.secants", std::int64_t{0});
+  TestBed once("laplace", problem, settings);
+  TestBed twice("laplace", problem, with(settings, "method.local_steps", std::int64_t{2}));
+  const Update one = once.train(1, 0), two = twice.train(1, 0);
+  // There the second gradient is zero, so the sums are alike.
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(two["gradient"][i], one["gradient"][i], 1e-5);
+  auto half = with(settings, "method.step", 0.5);
+  TestBed short_steps("laplace", problem, with(half, "method.local_steps", std::int64_t{2}));
+  const Update both = short_steps.train(1, 0);
+  // Half way there half the gradient is left.
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(both["gradient"][i], 1.5f * one["gradient"][i], 1e-5);
+}
+
+// The client's own model, as evaluate.clients would ask it.
+Flat own_model(TestBed& bed, std::size_t round, std::size_t client, Model& model) {
+  const Options client_options = TestBed::client_options("sgd");
+  LocalTrainer trainer(optimizers().at("sgd").make(client_options));
+  const LocalOptions local(client_options);
+  ClientMemory memory(bed.store().load(client));
+  const ClientTask task{.round = round,
+                        .client = client,
+                        .seed = 1,
+                        .broadcast = Broadcast(bed.state(), round),
+                        .data = {.data = &bed.data(), .rows = bed.rows(client)},
+                        .model = model,
+                        .trainer = trainer,
+                        .local = local,
+                        .memory = memory,
+                        .initial = {}};
+  task.load();
+  const double shared = task.loss();
+  personal_of(bed.method()).load_own(task, 0);
+  EXPECT_LT(task.loss(), 0.9 * shared);
+  return {model.parameters().begin(), model.parameters().end()};
+}
+
+TEST(Laplace, AClientsOwnModelHasALastLayerOfItsOwn) {
+  Settings settings{{"method.warm", std::int64_t{0}}, {"method.personal_steps", std::int64_t{3}}};
+  TestBed bed("laplace", cut(classes(9, 20), {20, 40}), settings, small_net);
+  randomise(bed, 9);
+  bed.rounds(4);
+  const auto model = small_net();
+  const std::size_t hidden = 5 * 4 + 5;
+  Flat owns[2];
+  for (std::size_t client = 0; client < 2; ++client) {
+    owns[client] = own_model(bed, 5, client, *model);
+    for (std::size_t i = 0; i < hidden; ++i) EXPECT_EQ(owns[client][i], bed.theta()[i]);
+  }
+  EXPECT_GT(distance(owns[0], owns[1]), 0.01);
+}
+
 TEST(Laplace, RefusesWhatItCannotHonour) {
+  const auto problem = regression(1);
+  EXPECT_THROW(TestBed("laplace", problem, {{"method.local_steps", std::int64_t{2}}}), InputError);
+
   const TestBed::Quadratics no_layers{.h = {{1}}, .m = {{1}}};
   EXPECT_THROW(TestBed("laplace", no_layers, {{"method.fisher", std::string("exact")}}), InputError);
+  EXPECT_THROW(TestBed("laplace", no_layers, {{"method.personal_steps", std::int64_t{1}}}), InputError);
   EXPECT_THROW(TestBed("laplace", no_layers, {{"method.damping_floor", 2.0}, {"method.damping_cap", 1.0}}), InputError);
 }
 

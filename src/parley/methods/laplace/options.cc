@@ -43,6 +43,13 @@ std::vector<Option> LaplaceOptions::declared() {
        {},
        {"expand", "reduce", "mixed"}},
       {"factors_every", std::int64_t{2}, "rounds between two measurements of A and B", at_least(1)},
+      {"local_steps", std::int64_t{1},
+       "steps that a client takes in the metric of its own A and B before it answers (FedPM); 1: the exact product",
+       at_least(1)},
+      {"personal_steps", std::int64_t{0},
+       "steps of the last layer on a client's own data, in the metric of the posterior, that make its own model; its A "
+       "and B are then sent down",
+       at_least(0)},
       {"fisher",
        std::string("sampled"),
        "labels of B: one drawn from the model for each example; exact: all of them, each with its probability, which "
@@ -68,6 +75,8 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
       factors_every(static_cast<std::size_t>(method.integer("factors_every"))),
       widest(static_cast<std::size_t>(method.integer("widest"))),
       secants(static_cast<std::size_t>(method.integer("secants"))),
+      local_steps(static_cast<std::size_t>(method.integer("local_steps"))),
+      personal_steps(static_cast<std::size_t>(method.integer("personal_steps"))),
       kfac(method.text("curvature") == "kfac"),
       participation(server.has("participation") ? server.real("participation") : 1.0) {
   const std::string& labels = method.text("fisher");
@@ -76,6 +85,10 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
                                : FisherLabels::empirical;
   const std::string& summed = method.text("positions");
   positions = summed == "expand" ? Positions::expand : summed == "reduce" ? Positions::reduce : Positions::mixed;
+  if (local_steps > 1 && factors_every > 1) {
+    fail("method.local_steps = {}: clients need A and B of their own in every round; set method.factors_every = 1",
+         local_steps);
+  }
   if (damping_floor > damping_cap) {
     fail("method.damping_floor = {}: expected at most method.damping_cap = {}", damping_floor, damping_cap);
   }

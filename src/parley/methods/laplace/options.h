@@ -13,7 +13,7 @@ enum class Positions { expand, reduce, mixed };
 
 struct LaplaceOptions {
   double step, momentum, damping, damping_floor, damping_cap, prior, memory, trust, ridge;
-  std::size_t warm, factors_every, widest, secants;
+  std::size_t warm, factors_every, widest, secants, local_steps, personal_steps;
   FisherLabels fisher;
   Positions positions;
   bool kfac;  // false: B is a multiple of I
@@ -24,8 +24,10 @@ struct LaplaceOptions {
 
   // Whether the clients of a round train, as a start.
   bool warms_up(std::size_t round) const { return round <= warm; }
-  // Only gradients of the same examples differ by what a step did.
-  bool uses_secants() const { return secants > 0 && participation == 1.0; }
+  // Only gradients of the same examples, at one point, differ by what a step did.
+  bool uses_secants() const { return secants > 0 && participation == 1.0 && local_steps == 1; }
+  // Of the server's step, as KL: local_steps of those that clients take, one after the other.
+  double whole_trust() const { return trust * static_cast<double>(local_steps * local_steps); }
   // A cohort that is a small share of the clients has a noisy gradient: shorter steps average over more of them.
   double step_size() const {
     const double whole = step >= 0.0 ? step : uses_secants() ? 1.0 : 0.25;
