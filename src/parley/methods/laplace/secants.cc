@@ -37,6 +37,10 @@ void Secants::start(State& state) const {
   }
 }
 
+bool Secants::known(const State& state) const {
+  return any() && state.scalar(kCount) > 0.0;
+}
+
 void Secants::add(State& state, std::span<const double> s, std::span<const double> y,
                   std::span<const double> curved) const {
   const double expected = dot(s, curved), found = dot(s, y);

@@ -21,6 +21,7 @@ class Secants {
 
   bool any() const { return most_ > 0; }
   void start(State& state) const;
+  bool known(const State& state) const;  // at least one pair
 
   // All vectors are of the numbers that are trained.
   // Takes y along with s; what is oldest goes. `curved` is (A ⊗ B + d)·s: where y has less than a fifth of that
