@@ -21,6 +21,7 @@ class GlobalCurvature {
   // The matrices and the rest must outlive it.
   GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options);
 
+  const std::vector<LayerMatrix>& layers() const { return matrices_.all(); }
   // The channels that clients fill.
   std::vector<ChannelSpec> channels() const;
   void start(State& state) const;

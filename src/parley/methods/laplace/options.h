@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "parley/methods/method.h"
@@ -39,5 +40,10 @@ struct LaplaceOptions {
   // Whether clients send A and B in a round at one point.
   bool sends_factors(std::size_t round) const { return (round - warm - 1) % factors_every == 0; }
 };
+
+// By what a step of a predicted KL divergence is scaled to keep to a limit; 0: none.
+inline double shrink_to(double limit, double kl) {
+  return limit > 0.0 && kl > limit ? std::sqrt(limit / kl) : 1.0;
+}
 
 }  // namespace parley
