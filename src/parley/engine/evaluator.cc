@@ -12,18 +12,30 @@
 namespace parley {
 namespace {
 
-// Several weights of one network that predict together; it cannot be trained.
-class Bag final : public Model {
+// A network that predicts with other weights than one set of its own; it cannot be trained.
+class Composed : public Model {
  public:
-  Bag(Model& network, const Members& members) : network_(network), members_(members) { load(0); }
+  explicit Composed(Model& network) : network_(network) {}
 
   const Layout& layout() const override { return network_.layout(); }
   std::span<float> parameters() override { return {}; }
   std::span<float> gradients() override { return {}; }
   double backward(const Batch&) override {
-    assert(false && "a bag of models is not trained");
+    assert(false && "what several weights make together is not trained");
     return 0.0;
   }
+  std::size_t outputs() const override { return network_.outputs(); }
+  Loss loss() const override { return network_.loss(); }
+
+ protected:
+  Model& network_;
+};
+
+// By the mean output of several weights.
+class Bag final : public Composed {
+ public:
+  Bag(Model& network, const Members& members) : Composed(network), members_(members) { load(0); }
+
   void predict(const Batch& batch, std::span<float> outputs) override {
     if (members_.size() > 1) load(0);
     network_.predict(batch, outputs);
@@ -36,16 +48,52 @@ class Bag final : public Model {
     }
     for (float& output : outputs) output /= static_cast<float>(members_.size());
   }
-  std::size_t outputs() const override { return network_.outputs(); }
-  Loss loss() const override { return network_.loss(); }
 
  private:
   void load(std::size_t member) { std::ranges::copy(members_[member], network_.parameters().begin()); }
 
-  Model& network_;
   const Members& members_;
   Flat one_;
 };
+
+// f(μ) + J·(θ − μ): the outputs of drawn weights θ to first order about the mean μ (Immer et al. 2021), from networks a
+// little ahead of μ and behind it.
+class Linearised final : public Composed {
+ public:
+  Linearised(Model& network, std::span<const float> mean, std::span<const float> drawn)
+      : Composed(network), mean_(mean), drawn_(drawn) {}
+
+  void predict(const Batch& batch, std::span<float> outputs) override {
+    // Rounding of the outputs, about 1e-6 of them, is divided by this; what is bent is multiplied by its square.
+    constexpr float kNear = 0.01f;
+    predict_at(0.0f, batch, outputs);
+    other_.resize(outputs.size());
+    for (const float side : {kNear, -kNear}) {
+      predict_at(side, batch, other_);
+      for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] += other_[i] / (2.0f * side);
+    }
+  }
+
+ private:
+  void predict_at(float share, const Batch& batch, std::span<float> outputs) {
+    const auto weights = network_.parameters();
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = mean_[i] + share * (drawn_[i] - mean_[i]);
+    network_.predict(batch, outputs);
+  }
+
+  std::span<const float> mean_, drawn_;
+  Flat other_;
+};
+
+// Leaves what was drawn in the last layer only.
+void keep_last_layer(const Layout& layout, std::span<const float> mean, std::span<float> drawn) {
+  const auto layers = shown_layers(layout);
+  const Layer& last = layers.back();
+  const Flat all(drawn.begin(), drawn.end());
+  std::ranges::copy(mean, drawn.begin());
+  std::ranges::copy(last.weight.of(std::span<const float>(all)), last.weight.of(drawn).begin());
+  if (last.bias) std::ranges::copy(last.bias->of(std::span<const float>(all)), last.bias->of(drawn).begin());
+}
 
 std::size_t chunks_of(std::size_t rows) {
   return (rows + kEvaluationChunk - 1) / kEvaluationChunk;
@@ -135,10 +183,22 @@ std::vector<MeanPrediction> Evaluator::predict(const State& state, const std::ve
     views.emplace_back(*data);
   }
   Flat theta(experiment_.layout->size());
+  const std::string& kind = experiment_.settings.evaluate.text("posterior");
+  const auto add_linearised = [&](const View& view, std::size_t sample, MeanPrediction& mean) {
+    workers_.run(chunks_of(view.size()), [&](ClientSide& side, std::size_t chunk) {
+      Linearised model(side.shared(), state.at("theta"), theta);
+      const std::size_t begin = chunk * kEvaluationChunk;
+      add_prediction(model, view, begin, std::min(begin + kEvaluationChunk, view.size()), sample, side.buffer(), mean);
+    });
+  };
   for (std::size_t sample = 0; sample < samples; ++sample) {
     Stream stream(seed_, "posterior", round, sample);
     experiment_.method->posterior()->draw(state, how, stream, theta);
-    for (std::size_t i = 0; i < sets.size(); ++i) add_network({theta}, views[i].view(), sample, means[i]);
+    if (kind == "last_layer") keep_last_layer(*experiment_.layout, state.at("theta"), theta);
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      kind == "linearised" ? add_linearised(views[i].view(), sample, means[i])
+                           : add_network({theta}, views[i].view(), sample, means[i]);
+    }
   }
   return means;
 }

@@ -233,6 +233,44 @@ TEST(Uncertainty, NeedsAMethodWithAPosterior) {
   EXPECT_NE(refusal({"evaluate.posterior_scale=-1"}).find("evaluate.posterior_scale"), std::string::npos);
 }
 
+double posterior_loss(const std::vector<std::string>& assignments) {
+  Trained trained(experiment(assignments));
+  return trained.federation.measure(2, false).at("posterior_loss");
+}
+
+// Linear in its weights, and all of them in one layer.
+TEST(Uncertainty, OfLogisticRegressionIsTheSameInEveryForm) {
+  const double drawn = posterior_loss({});
+  // Outputs of about 1 are rounded at 1e-7, and that is divided by 0.01.
+  EXPECT_NEAR(posterior_loss({"evaluate.posterior=linearised"}), drawn, 1e-4);
+  EXPECT_EQ(posterior_loss({"evaluate.posterior=last_layer"}), drawn);
+}
+
+TEST(Uncertainty, OfANetworkIsLinearisedAboutTheMeanOrLeftToItsLastLayer) {
+  const std::vector<std::string> mlp{"model.name=mlp", "model.hidden=[6]"};
+  const auto loss = [&](const char* kind, const char* scale) {
+    std::vector<std::string> all(mlp);
+    all.push_back(std::string("evaluate.posterior=") + kind);
+    all.push_back(std::string("evaluate.posterior_scale=") + scale);
+    return posterior_loss(all);
+  };
+  const double wide = loss("samples", "1");
+  EXPECT_GT(std::abs(loss("linearised", "1") - wide), 1e-3);
+  EXPECT_GT(std::abs(loss("last_layer", "1") - wide), 1e-3);
+  const double point = loss("samples", "0");
+  EXPECT_NEAR(loss("linearised", "0"), point, 1e-4);
+  EXPECT_NEAR(loss("last_layer", "0"), point, 1e-6);
+  // Draws a hundredth as far out: what is not linear in them is a ten thousandth.
+  EXPECT_NEAR(loss("linearised", "1e-4"), loss("samples", "1e-4"), 0.05 * std::abs(wide - point));
+}
+
+TEST(Uncertainty, OfALastLayerNeedsALayer) {
+  EXPECT_NE(refusal({"evaluate.posterior=lastlayer"}).find("evaluate.posterior"), std::string::npos);
+  const auto refused =
+      refusal({"model.name=quadratic", "evaluate.posterior=last_layer", "evaluate.posterior_samples=2"}, regression);
+  EXPECT_NE(refused.find("model 'quadratic' shows no dense or convolutional layer"), std::string::npos) << refused;
+}
+
 TEST(Uncertainty, OodIsANamedDataSetOfTheSameShape) {
   EXPECT_NE(refusal({"evaluate.ood=sinthetic"}).find("did you mean 'synthetic'?"), std::string::npos);
   EXPECT_NE(refusal({"evaluate.ood=csv"}).find("evaluate.ood"), std::string::npos) << refusal({"evaluate.ood=csv"});

@@ -114,6 +114,10 @@ std::vector<std::string> methods_with_posterior(const Catalogue& catalogue, cons
 void require_posterior(const Method& method, const Settings& settings, const Catalogue& catalogue,
                        const MethodContext& context) {
   const std::int64_t samples = settings.evaluate.integer("posterior_samples");
+  if (samples > 0 && settings.evaluate.text("posterior") == "last_layer" && shown_layers(*context.layout).empty()) {
+    fail("evaluate.posterior = \"last_layer\": model '{}' shows no dense or convolutional layer; use \"samples\"",
+         settings.model.text("name"));
+  }
   if (samples == 0 || method.posterior() != nullptr) return;
   fail(
       "evaluate.posterior_samples = {}: with these settings {} has no posterior to draw networks from; methods that "

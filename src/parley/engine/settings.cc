@@ -76,6 +76,12 @@ std::vector<Option> evaluate_options() {
       {"posterior_samples", std::int64_t{0},
        "networks drawn from the method's posterior, whose mean prediction is evaluated beside the model; 0 = none",
        at_least(0)},
+      {"posterior",
+       std::string("samples"),
+       "what is drawn: samples: whole networks; linearised: their outputs, to first order in the weights about the "
+       "model; last_layer: the last layer alone",
+       {},
+       {"samples", "linearised", "last_layer"}},
       {"posterior_scale", 1.0, "factor on the posterior's covariance; 0 draws the mean", at_least(0.0)},
       {"prior_precision", 1000.0,
        "precision of a weight before any data; 1000 is the spread of fresh weights after 333 inputs", above(0.0)},

@@ -2,6 +2,7 @@
 
 #include <Eigen/Cholesky>
 #include <cmath>
+#include <vector>
 
 #include "parley/gauss/eigen_maps.h"
 
@@ -16,10 +17,14 @@ double mean_diagonal(std::span<const float> packed, std::size_t width) {
   return sum / static_cast<double>(width);
 }
 
-Eigen::LLT<Dense> factorise(std::span<const float> packed, std::size_t width, double scale, double ridge) {
+Dense damped(std::span<const float> packed, std::size_t width, double scale, double ridge) {
   Dense full = unpack<double>(packed, width, scale);
   full.diagonal().array() += ridge;
-  return Eigen::LLT<Dense>(full);
+  return full;
+}
+
+Eigen::LLT<Dense> factorise(std::span<const float> packed, std::size_t width, double scale, double ridge) {
+  return Eigen::LLT<Dense>(damped(packed, width, scale, ridge));
 }
 
 }  // namespace
@@ -30,17 +35,28 @@ double damping_balance(const FisherFactors& factors) {
   return inputs > 0.0 && outputs > 0.0 ? std::sqrt(inputs / outputs) : 1.0;
 }
 
-bool precondition(const FisherFactors& factors, double damping, std::span<double> gradient) {
+bool precondition(const FisherFactors& factors, double damping, std::span<const std::span<double>> gradients) {
   const double pi = damping_balance(factors), root = std::sqrt(damping);
   const auto inputs = factorise(factors.inputs, factors.width, 1.0, root * pi);
   const auto outputs = factorise(factors.outputs, factors.rows, 1.0, root / pi);
   if (inputs.info() != Eigen::Success || outputs.info() != Eigen::Success) return false;
-  Map<double> map(gradient.data(), index(factors.rows), index(factors.width));
-  const Dense left = outputs.solve(map);
-  const Dense both = inputs.solve(left.transpose()).transpose();
-  if (!both.allFinite()) return false;
-  map = both;
+  std::vector<Dense> solved;
+  for (const auto gradient : gradients) {
+    const Dense left = outputs.solve(Map<double>(gradient.data(), index(factors.rows), index(factors.width)));
+    solved.push_back(inputs.solve(left.transpose()).transpose());
+    if (!solved.back().allFinite()) return false;
+  }
+  for (std::size_t i = 0; i < solved.size(); ++i) {
+    Map<double>(gradients[i].data(), index(factors.rows), index(factors.width)) = solved[i];
+  }
   return true;
+}
+
+void times_fisher(const FisherFactors& factors, double damping, std::span<double> step) {
+  const double pi = damping_balance(factors), root = std::sqrt(damping);
+  Map<double> v(step.data(), index(factors.rows), index(factors.width));
+  const Dense left = damped(factors.outputs, factors.rows, 1.0, root / pi) * v;
+  v.noalias() = left * damped(factors.inputs, factors.width, 1.0, root * pi);
 }
 
 double fisher_norm(const FisherFactors& factors, std::span<const double> step) {

@@ -19,9 +19,11 @@ struct FisherFactors {
 // π; 1 where a factor has no trace at all.
 double damping_balance(const FisherFactors& factors);
 
-// In place, from G to (B + √d/π·I)⁻¹ G (A + π√d·I)⁻¹. False when one of them is not positive definite to double
-// precision; nothing is changed then.
-bool precondition(const FisherFactors& factors, double damping, std::span<double> gradient);
+// In place, each from G to (B + √d/π·I)⁻¹ G (A + π√d·I)⁻¹. False when one of them is not positive definite to double
+// precision, or a result is not finite; nothing is changed then.
+bool precondition(const FisherFactors& factors, double damping, std::span<const std::span<double>> gradients);
+// In place, the other way: from V to (B + √d/π·I) V (A + π√d·I).
+void times_fisher(const FisherFactors& factors, double damping, std::span<double> step);
 
 // tr(B V A Vᵀ): twice the KL divergence between the model's predictions before and after a small step V.
 double fisher_norm(const FisherFactors& factors, std::span<const double> step);

@@ -62,10 +62,13 @@ TEST(NaturalStep, IsTheSolutionOfTheWholeKroneckerProduct) {
     const Eigen::VectorXd expected = e.kronecker(root * pi, root / pi)
                                          .fullPivLu()
                                          .solve(Eigen::Map<const Eigen::VectorXd>(g.data(), kRows * kWidth));
-    ASSERT_TRUE(precondition(e.factors, damping, g));
+    const auto before = g;
+    ASSERT_TRUE(precondition(e.factors, damping, std::vector<std::span<double>>{g}));
     for (std::size_t i = 0; i < g.size(); ++i) {
       EXPECT_NEAR(g[i], expected[static_cast<Eigen::Index>(i)], 1e-9 * expected.norm());
     }
+    times_fisher(e.factors, damping, g);
+    for (std::size_t i = 0; i < g.size(); ++i) EXPECT_NEAR(g[i], before[i], 1e-9);
   }
 }
 
@@ -93,7 +96,7 @@ TEST(NaturalStep, AFactorThatIsNotPositiveDefiniteIsReportedAndNothingChanged) {
   negative[0] = -1.0f;
   auto g = e.normals();
   const auto before = g;
-  EXPECT_FALSE(precondition({kRows, kWidth, negative, e.b}, 1e-6, g));
+  EXPECT_FALSE(precondition({kRows, kWidth, negative, e.b}, 1e-6, std::vector<std::span<double>>{g}));
   EXPECT_EQ(g, before);
 }
 

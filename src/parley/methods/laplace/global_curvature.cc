@@ -30,6 +30,13 @@ float mean_diagonal(std::span<const float> packed, std::size_t width) {
   return static_cast<float>(sum / static_cast<double>(width));
 }
 
+FisherFactors factors_of(const CurvatureView& curvature, const LayerMatrix& layer) {
+  return {.rows = layer.rows(),
+          .width = layer.width(),
+          .inputs = layer.inputs_of(curvature.inputs),
+          .outputs = layer.outputs_of(curvature.outputs)};
+}
+
 }  // namespace
 
 GlobalCurvature::GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options)
@@ -84,7 +91,10 @@ void GlobalCurvature::start(State& state) const {
 
 // Of B the server uses the mean diagonal alone when it is not kfac: one number per layer.
 void GlobalCurvature::pack(bool with_fixed, Update& update) const {
-  if (!with_fixed && fixed_size_ > 0) update.pack(kInputs, pack_omitted({{0, fixed_size_}}));
+  if (!with_fixed && fixed_size_ > 0) {
+    std::ranges::fill(std::span<float>(update[kInputs]).first(fixed_size_), 0.0f);
+    update.pack(kInputs, pack_omitted({{0, fixed_size_}}));
+  }
   if (kfac_) return;
   ByteBuffer to;
   const std::span<float> outputs = update[kOutputs];
@@ -130,45 +140,58 @@ void GlobalCurvature::merge_inputs(State& state, const Sum& sum) const {
   }
 }
 
-FisherFactors GlobalCurvature::factors_of(const State& state, const LayerMatrix& layer) const {
-  return {.rows = layer.rows(),
-          .width = layer.width(),
-          .inputs = layer.inputs_of(state.at(kInputs)),
-          .outputs = layer.outputs_of(state.at(kOutputs))};
+CurvatureView GlobalCurvature::in(const State& state) const {
+  const auto channel = [&](const char* name) { return state.has(name) ? state.at(name) : std::span<const float>(); };
+  return {.inputs = channel(kInputs), .outputs = channel(kOutputs), .rest = channel(kRest)};
 }
 
 // A batch is one look at each number, so half of what is known of one is the mean of its tensor.
-std::vector<double> GlobalCurvature::diagonal(const State& state) const {
+std::vector<double> GlobalCurvature::diagonal(const CurvatureView& curvature) const {
   std::vector<double> all;
   for (const auto& entry : rest_layout_->entries()) {
-    const auto own = entry.of(state.at(kRest));
+    const auto own = entry.of(curvature.rest);
     const double mean = std::accumulate(own.begin(), own.end(), 0.0) / static_cast<double>(own.size());
     for (const float value : own) all.push_back(0.5 * (static_cast<double>(value) + mean));
   }
   return all;
 }
 
-const LayerMatrix* GlobalCurvature::precondition(const State& state, double damping, std::span<double> gradient) const {
-  const LayerMatrix* failed = nullptr;
-  matrices_.change_layers(gradient, [&](const LayerMatrix& layer, std::span<double> g) {
-    if (failed == nullptr && !parley::precondition(factors_of(state, layer), damping, g)) failed = &layer;
-  });
-  if (rest_.size == 0) return failed;
-  const auto curvature = diagonal(state);
-  rest_.for_each([&](std::size_t place, std::size_t i) { gradient[place] /= curvature[i] + damping; });
-  return failed;
+const LayerMatrix* GlobalCurvature::precondition(const CurvatureView& curvature, double damping,
+                                                 std::span<const std::span<double>> gradients) const {
+  std::vector<std::vector<double>> own(gradients.size());
+  for (const auto& layer : matrices_.all()) {
+    for (std::size_t i = 0; i < own.size(); ++i) layer.gather(std::span<const double>(gradients[i]), own[i]);
+    const std::vector<std::span<double>> all(own.begin(), own.end());
+    if (!parley::precondition(factors_of(curvature, layer), damping, all)) return &layer;
+    for (std::size_t i = 0; i < own.size(); ++i) layer.scatter(std::span<const double>(own[i]), gradients[i]);
+  }
+  if (rest_.size == 0) return nullptr;
+  const auto rest = diagonal(curvature);
+  for (const auto gradient : gradients) {
+    rest_.for_each([&](std::size_t place, std::size_t i) { gradient[place] /= rest[i] + damping; });
+  }
+  return nullptr;
 }
 
-double GlobalCurvature::predicted_kl(const State& state, std::span<const double> step) const {
+void GlobalCurvature::times(const CurvatureView& curvature, double damping, std::span<double> step) const {
+  matrices_.change_layers(step, [&](const LayerMatrix& layer, std::span<double> v) {
+    times_fisher(factors_of(curvature, layer), damping, v);
+  });
+  if (rest_.size == 0) return;
+  const auto rest = diagonal(curvature);
+  rest_.for_each([&](std::size_t place, std::size_t i) { step[place] *= rest[i] + damping; });
+}
+
+double GlobalCurvature::predicted_kl(const CurvatureView& curvature, std::span<const double> step) const {
   double twice = 0.0;
   std::vector<double> matrix;
   for (const auto& layer : matrices_.all()) {
     layer.gather(step, matrix);
-    twice += fisher_norm(factors_of(state, layer), matrix);
+    twice += fisher_norm(factors_of(curvature, layer), matrix);
   }
   if (rest_.size == 0) return 0.5 * twice;
-  const auto curvature = diagonal(state);
-  rest_.for_each([&](std::size_t place, std::size_t i) { twice += curvature[i] * step[place] * step[place]; });
+  const auto rest = diagonal(curvature);
+  rest_.for_each([&](std::size_t place, std::size_t i) { twice += rest[i] * step[place] * step[place]; });
   return 0.5 * twice;
 }
 
@@ -180,15 +203,15 @@ void GlobalCurvature::draw(const State& state, const Posterior::Draw& how, Strea
   matrices_.change_layers(theta, [&](const LayerMatrix& layer, std::span<float> w) {
     noise.resize(w.size());
     gauss::fill_normal(stream, noise);
-    colour_by_fisher(factors_of(state, layer), how.examples, how.prior_precision, noise);
+    colour_by_fisher(factors_of(in(state), layer), how.examples, how.prior_precision, noise);
     for (std::size_t i = 0; i < w.size(); ++i) w[i] += scale * noise[i];
   });
   if (rest_.size == 0) return;
-  const auto curvature = diagonal(state);
+  const auto rest = diagonal(in(state));
   noise.resize(rest_.size);
   gauss::fill_normal(stream, noise);
   rest_.for_each([&](std::size_t place, std::size_t i) {
-    theta[place] += scale * noise[i] / static_cast<float>(std::sqrt(how.examples * curvature[i] + how.prior_precision));
+    theta[place] += scale * noise[i] / static_cast<float>(std::sqrt(how.examples * rest[i] + how.prior_precision));
   });
 }
 

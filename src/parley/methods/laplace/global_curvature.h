@@ -9,6 +9,11 @@
 
 namespace parley {
 
+// Packed A and B of every layer and the rest's diagonal, wherever they lie.
+struct CurvatureView {
+  std::span<const float> inputs, outputs, rest;
+};
+
 class GlobalCurvature {
  public:
   static constexpr const char *kInputs = "inputs", *kOutputs = "outputs", *kRest = "rest";
@@ -16,6 +21,7 @@ class GlobalCurvature {
   // The matrices and the rest must outlive it.
   GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options);
 
+  const std::vector<LayerMatrix>& layers() const { return matrices_.all(); }
   // The channels that clients fill.
   std::vector<ChannelSpec> channels() const;
   void start(State& state) const;
@@ -31,11 +37,15 @@ class GlobalCurvature {
   // A alone, with B and the rest's diagonal 1: what the structured product knows. Everyone sent the fixed part.
   void merge_inputs(State& state, const Sum& sum) const;
 
-  // In place, from a gradient of the layout's size to (curvature + damping)⁻¹·gradient. Returns the layer whose factors
-  // are not positive definite, with nothing defined in `gradient`; null when all went well.
-  const LayerMatrix* precondition(const State& state, double damping, std::span<double> gradient) const;
+  CurvatureView in(const State& state) const;
+  // In place, each from a gradient of the numbers that are trained to (curvature + damping)⁻¹·gradient. Returns the
+  // layer whose factors are not positive definite, with nothing defined in `gradients`; null when all went well.
+  const LayerMatrix* precondition(const CurvatureView& curvature, double damping,
+                                  std::span<const std::span<double>> gradients) const;
+  // In place, the other way: (curvature + damping)·step.
+  void times(const CurvatureView& curvature, double damping, std::span<double> step) const;
   // ½ Σ tr(B V A Vᵀ): the KL divergence by which a step V is predicted to change the model's predictions.
-  double predicted_kl(const State& state, std::span<const double> step) const;
+  double predicted_kl(const CurvatureView& curvature, std::span<const double> step) const;
   // One network from N(theta, (examples·curvature + prior)⁻¹).
   void draw(const State& state, const Posterior::Draw& how, Stream& stream, std::span<float> theta) const;
 
@@ -46,8 +56,7 @@ class GlobalCurvature {
   };
   std::vector<Block> output_blocks() const;
   void blend_inputs(State& state, const Sum& sum, double fixed_weight, double memory) const;
-  FisherFactors factors_of(const State& state, const LayerMatrix& layer) const;
-  std::vector<double> diagonal(const State& state) const;
+  std::vector<double> diagonal(const CurvatureView& curvature) const;
 
   std::shared_ptr<const Layout> rest_layout_;
   const LayerMatrices& matrices_;

@@ -4,27 +4,26 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
-#include "parley/methods/laplace/global_curvature.h"
+#include "parley/methods/laplace/descent.h"
+#include "parley/methods/laplace/own_model.h"
 
 namespace parley {
 namespace {
 
-constexpr const char *kGradient = "gradient", *kVelocity = "velocity", *kLoss = "loss";
+constexpr const char *kGradient = "gradient", *kLoss = Descent::kLoss;
 // 1 in an update that has the fixed part of A; in the record of a client that has sent it.
 constexpr const char* kSentFixed = "sent_fixed";
-// Scalars of the state. `points` counts the rounds at one point, `rises` those in a row in which the loss rose by a
-// hundredth or more.
-constexpr const char *kDamping = "damping", *kPoints = "points", *kRises = "rises";
-constexpr double kMostRises = 10.0, kRise = 1.01;
 
-class Laplace final : public Method, private Posterior {
+class Laplace final : public Method, private Posterior, private Personal {
  public:
   explicit Laplace(const MethodContext& context)
       : layout_(context.layout),
         options_(context.options, context.server),
         matrices_(shown_layers(*layout_), options_.widest),
         rest_(*layout_, matrices_),
-        curvature_(matrices_, rest_, options_) {
+        curvature_(matrices_, rest_, options_),
+        own_model_(matrices_, rest_, options_),
+        descent_(layout_, curvature_, options_) {
     if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
       fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
            rest_.entries.front().name);
@@ -41,9 +40,8 @@ class Laplace final : public Method, private Posterior {
 
   void start(State& state) const override {
     curvature_.start(state);
-    state.add(kVelocity, layout_, false, Flat(layout_->size(), 0.0f));
-    state.add_scalar(kDamping, false, options_.damping);
-    for (const char* name : {kLoss, kPoints, kRises}) state.add_scalar(name, false, 0.0);
+    own_model_.start(state);
+    descent_.start(state);
   }
 
   void client(const ClientTask& task, Update& update) const override {
@@ -54,10 +52,15 @@ class Laplace final : public Method, private Posterior {
   void server(ServerTask& task) const override { options_.warms_up(task.round) ? serve_warm(task) : serve_point(task); }
 
   const Posterior* posterior() const override { return this; }
+  const Personal* personal() const override { return options_.personal_steps > 0 ? this : nullptr; }
 
  private:
   void draw(const State& state, const Draw& how, Stream& stream, std::span<float> theta) const override {
     curvature_.draw(state, how, stream, theta);
+  }
+
+  void load_own(const ClientTask& task, std::size_t /*network*/) const override {
+    if (!options_.warms_up(task.round)) own_model_.load(task);
   }
 
   static bool has(const Update& update, const char* name) {
@@ -85,7 +88,7 @@ class Laplace final : public Method, private Posterior {
     const PointFactors factors{.inputs = channel(update, GlobalCurvature::kInputs),
                                .outputs = channel(update, GlobalCurvature::kOutputs),
                                .rest = channel(update, GlobalCurvature::kRest),
-                               .first = sent ? curvature_.fixed_layers() : 0};
+                               .first = sent && options_.local_steps == 1 ? curvature_.fixed_layers() : 0};
     const double loss =
         measure_point(task, matrices_, rest_, options_, channel(update, kGradient), wanted ? &factors : nullptr);
     update.scalar(kLoss) = loss;
@@ -94,8 +97,36 @@ class Laplace final : public Method, private Posterior {
       leave_zero(update, {GlobalCurvature::kInputs, GlobalCurvature::kOutputs, GlobalCurvature::kRest});
       return;
     }
+    if (options_.local_steps > 1) go_on(task, factors, channel(update, kGradient));
     if (!sent) mark_fixed_sent(task, update);
     if (has(update, GlobalCurvature::kInputs)) curvature_.pack(!sent, update);
+  }
+
+  // FedPM (Ishii et al. 2025): further steps in the client's own metric P. The clients' product Σ P_n (W_n − W) is then
+  // the sum of the gradients on the way, each as its step was scaled; that is what is sent.
+  void go_on(const ClientTask& task, const PointFactors& own, std::span<float> gradient) const {
+    const CurvatureView curvature{.inputs = own.inputs, .outputs = own.outputs, .rest = own.rest};
+    const auto weights = task.model.parameters().first(layout_->trainable());
+    Flat here(gradient.begin(), gradient.end());
+    std::vector<double> step(weights.size());
+    double first = 0.0;
+    for (std::size_t k = 0; k < options_.local_steps; ++k) {
+      if (k > 0) measure_point(task, matrices_, rest_, options_, here, nullptr);
+      for (std::size_t i = 0; i < step.size(); ++i) {
+        step[i] = static_cast<double>(here[i]) + options_.prior * static_cast<double>(weights[i]);
+      }
+      const std::span<double> alone[] = {step};
+      if (curvature_.precondition(curvature, options_.damping + options_.prior, alone) != nullptr) {
+        fail<RefusedUpdate>("the client's own factors are not positive definite; raise method.damping");
+      }
+      const double eta = options_.step_size();
+      const double scale = eta * shrink_to(options_.trust, eta * eta * curvature_.predicted_kl(curvature, step));
+      if (k == 0) first = scale;
+      for (std::size_t i = 0; i < step.size(); ++i) {
+        if (k > 0) gradient[i] += static_cast<float>(scale / first) * here[i];
+        weights[i] -= static_cast<float>(scale * step[i]);
+      }
+    }
   }
 
   // fola's structured product, about W: what is sent is small where little was learnt.
@@ -127,6 +158,7 @@ class Laplace final : public Method, private Posterior {
 
   void serve_warm(ServerTask& task) const {
     curvature_.merge_inputs(task.state, task.sum);
+    own_model_.send(task.state);
     FlatDouble inputs;
     if (matrices_.inputs_size() > 0) inputs = task.sum.take_mean(GlobalCurvature::kInputs);
     FlatDouble target = task.sum.take_mean(kGradient);
@@ -146,75 +178,12 @@ class Laplace final : public Method, private Posterior {
   }
 
   void serve_point(ServerTask& task) const {
-    double& points = task.state.scalar(kPoints);
     if (options_.sends_factors(task.round)) {
-      curvature_.merge(task.state, task.sum, task.sum.scalar(kSentFixed),
-                       points == 0.0 ? 0.0 : options_.factor_memory());
+      const bool first = task.state.scalar(Descent::kPoints) == 0.0;
+      curvature_.merge(task.state, task.sum, task.sum.scalar(kSentFixed), first ? 0.0 : options_.factor_memory());
+      own_model_.send(task.state);
     }
-    FlatDouble gradient = task.sum.take_mean(kGradient);
-    const auto theta = std::as_const(task.state).at("theta");
-    for (std::size_t i = 0; i < layout_->trainable(); ++i) {
-      gradient[i] += options_.prior * static_cast<double>(theta[i]);
-    }
-    adapt_damping(task);
-    precondition(task, gradient);
-    take_step(task, options_.step_size(), gradient);
-    points += 1.0;
-  }
-
-  // Levenberg–Marquardt on the loss at the broadcast weights, which is that of the last step. A velocity that led
-  // upwards is dropped (O'Donoghue & Candès 2015).
-  void adapt_damping(ServerTask& task) const {
-    double &before = task.state.scalar(kLoss), &damping = task.state.scalar(kDamping),
-           &rises = task.state.scalar(kRises);
-    const double loss = task.sum.scalar(kLoss) / task.sum.weight();
-    if (task.state.scalar(kPoints) > 0.0 && options_.adapts_damping()) {
-      const bool rose = loss > before;
-      damping = std::clamp(damping * (rose ? 3.0 : 0.5), std::min(options_.damping, options_.damping_floor),
-                           std::max(options_.damping, options_.damping_cap));
-      if (rose) std::ranges::fill(task.state.at(kVelocity), 0.0f);
-      // The prior's pull may raise the loss by a little, round after round; that is no failure.
-      rises = loss > kRise * before ? rises + 1.0 : 0.0;
-    }
-    before = loss;
-    task.metrics["damping"] = damping;
-    if (rises >= kMostRises) {
-      fail<RunError>("round {}: the loss has risen for {} rounds; lower method.step or raise method.damping",
-                     task.round, kMostRises);
-    }
-  }
-
-  // (curvature + d)⁻¹·gradient. Factors that are not positive definite with this damping are given ten times as much.
-  void precondition(ServerTask& task, std::span<double> gradient) const {
-    constexpr double kLeast = 1e-8;
-    const std::vector<double> before(gradient.begin(), gradient.end());
-    double damping = task.state.scalar(kDamping) + options_.prior;
-    while (const LayerMatrix* failed = curvature_.precondition(task.state, damping, gradient)) {
-      damping = std::max(kLeast, 10.0 * damping);
-      if (damping > std::max(options_.damping, options_.damping_cap)) {
-        fail<RunError>("round {}: the factors of {} are not positive definite; raise method.damping", task.round,
-                       failed->name());
-      }
-      std::ranges::copy(before, gradient.begin());
-    }
-  }
-
-  // V ← mV − η·direction, W ← W + V. What is measured, behind what is trained, is in `direction` already.
-  void take_step(ServerTask& task, double step, std::span<double> direction) const {
-    const std::size_t trainable = layout_->trainable();
-    const auto velocity = task.state.at(kVelocity), theta = task.state.at("theta");
-    std::vector<double> v(layout_->size(), 0.0);
-    for (std::size_t i = 0; i < trainable; ++i) {
-      v[i] = options_.momentum * static_cast<double>(velocity[i]) - step * direction[i];
-    }
-    const double kl = curvature_.predicted_kl(task.state, v);
-    const double shrink = options_.trust > 0.0 && kl > options_.trust ? std::sqrt(options_.trust / kl) : 1.0;
-    for (std::size_t i = 0; i < trainable; ++i) {
-      velocity[i] = static_cast<float>(shrink * v[i]);
-      direction[i] = static_cast<double>(theta[i]) + shrink * v[i];
-    }
-    task.metrics["predicted_kl"] = shrink * shrink * kl;
-    task.move_theta(direction);
+    descent_.step(task, task.sum.take_mean(kGradient));
   }
 
   std::shared_ptr<const Layout> layout_;
@@ -222,6 +191,8 @@ class Laplace final : public Method, private Posterior {
   LayerMatrices matrices_;
   RestOfModel rest_;
   GlobalCurvature curvature_;
+  OwnModel own_model_;
+  Descent descent_;
 };
 
 }  // namespace

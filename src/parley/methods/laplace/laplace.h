@@ -5,6 +5,7 @@
 //
 //   V ← mV − η (B + √d/π·I)⁻¹ (G + pW) (A + π√d·I)⁻¹,   W ← W + V
 //
+// or, where the same clients take part in every round, the step that secants (secants.h) make of it, without momentum;
 // with, for each layer, G the mean gradient, A = E[ã ãᵀ] of its inputs (a 1 appended for the bias), B = E[δ δᵀ] of the
 // gradients at its outputs for labels that the model itself draws, and d = damping + p. The curvature is K-FAC's
 // (Martens & Grosse 2015), the posterior N(W, (N·A ⊗ B + prior)⁻¹) that of Ritter et al. 2018. Weights in no layer

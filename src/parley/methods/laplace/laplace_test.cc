@@ -222,7 +222,7 @@ TEST(Laplace, OneClientIsKfacOnItsData) {
   near(update["inputs"], expected.a1, expected.a2);
   near(update["outputs"], expected.b1, expected.b2);
 
-  // −η (B + √d/π)⁻¹ (G + pW) (A + √d·π)⁻¹ with the defaults η = .25, damping .01, p = .001.
+  // −η (B + √d/π)⁻¹ (G + pW) (A + √d·π)⁻¹ with the defaults η = 1, damping .01, p = .001.
   bed.rounds(1);
   const auto& entries = model->layout().entries();
   for (std::size_t l = 0; l < 2; ++l) {
@@ -237,11 +237,11 @@ TEST(Laplace, OneClientIsKfacOnItsData) {
       g.push_back(double{expected.gradient[bias.offset + i]} + 0.001 * double{before[bias.offset + i]});
     }
     const FisherFactors factors{rows, in + 1, l == 0 ? expected.a1 : expected.a2, l == 0 ? expected.b1 : expected.b2};
-    ASSERT_TRUE(precondition(factors, 0.011, g));
+    ASSERT_TRUE(precondition(factors, 0.011, std::vector<std::span<double>>{g}));
     for (std::size_t i = 0; i < rows; ++i) {
       for (std::size_t j = 0; j < in; ++j) {
         const std::size_t place = weight.offset + i * in + j;
-        EXPECT_NEAR(bed.theta()[place] - before[place], -0.25 * g[i * (in + 1) + j], 1e-4);
+        EXPECT_NEAR(bed.theta()[place] - before[place], -g[i * (in + 1) + j], 1e-4);
       }
     }
   }
@@ -358,6 +358,49 @@ TEST(Laplace, StepsStayWithinTheTrustRegion) {
   EXPECT_LT(distance(held.theta(), before), 0.5 * distance(free.theta(), before));
 }
 
+// The gradient's own changes find the optimum where the factors, drowned in damping, hardly point the way.
+TEST(Laplace, SecantsMakeUpForCurvatureThatIsWrong) {
+  const auto problem = classes(8, 30);
+  const Settings settings{{"method.warm", std::int64_t{0}}, {"method.step", 1.0},          {"method.momentum", 0.0},
+                          {"method.damping", 5.0},          {"method.damping_floor", 5.0}, {"method.prior", 0.01}};
+  const auto loss_after = [&](std::size_t rounds, std::int64_t secants) {
+    TestBed bed("laplace", problem, with(settings, "method.secants", secants), small_net);
+    randomise(bed, 8);
+    bed.rounds(rounds);
+    return bed.state().scalar("objective");
+  };
+  EXPECT_LT(loss_after(15, 3), loss_after(30, 0));
+}
+
+TEST(Laplace, AStepThatLedUpwardsIsTakenBack) {
+  TestBed bed("laplace", classes(2, 20), {{"method.warm", std::int64_t{0}}}, small_net);
+  randomise(bed, 2);
+  const Flat start(bed.theta().begin(), bed.theta().end());
+  bed.rounds(1);
+  const double first = bed.state().scalar("objective");
+  Update update = bed.train(2, 0);
+  update.scalar("loss") = 10.0;
+  Sum sum(bed.schema());
+  sum.add(update);
+  bed.serve(2, sum);
+  EXPECT_EQ(bed.state().scalar("objective"), first);
+  EXPECT_EQ(bed.state().scalar("secants"), 1.0);
+  const auto step = bed.state().at("velocity");
+  EXPECT_GT(distance(bed.theta(), start), 0.0);
+  for (std::size_t i = 0; i < start.size(); ++i) EXPECT_NEAR(bed.theta()[i] - step[i], start[i], 1e-6);
+}
+
+// A round without one of them has another objective: what the gradient changed by is not what the step did.
+TEST(Laplace, SecantsAreLearntFromTheSameExamplesOnly) {
+  TestBed bed("laplace", cut(classes(5, 20), {40, 20}), {{"method.warm", std::int64_t{0}}}, small_net);
+  randomise(bed, 5);
+  bed.round(1, {0, 1});
+  bed.round(2, {0});
+  EXPECT_EQ(bed.state().scalar("secants"), 0.0);
+  bed.round(3, {0});
+  EXPECT_EQ(bed.state().scalar("secants"), 1.0);
+}
+
 // One input is always zero: without damping its row of A is no more than zeros.
 TEST(Laplace, ASingularFactorIsDampedInsteadOfGivingNaN) {
   auto problem = regression(1);
@@ -390,9 +433,68 @@ TEST(Laplace, ALossThatRisesForTenRoundsIsAnError) {
   EXPECT_THROW(rise(11), RunError);
 }
 
+// Steps that are cut by no limit: after K of them in an exact metric, a client is at its own least squares solution.
+TEST(Laplace, LocalStepsGoOnInTheClientsOwnMetric) {
+  const auto problem = regression(2);
+  auto settings =
+      with(with(one_newton_step(), "method.factors_every", std::int64_t{1}), "method.secants", std::int64_t{0});
+  TestBed once("laplace", problem, settings);
+  TestBed twice("laplace", problem, with(settings, "method.local_steps", std::int64_t{2}));
+  const Update one = once.train(1, 0), two = twice.train(1, 0);
+  // There the second gradient is zero, so the sums are alike.
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(two["gradient"][i], one["gradient"][i], 1e-5);
+  auto half = with(settings, "method.step", 0.5);
+  TestBed short_steps("laplace", problem, with(half, "method.local_steps", std::int64_t{2}));
+  const Update both = short_steps.train(1, 0);
+  // Half way there half the gradient is left.
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(both["gradient"][i], 1.5f * one["gradient"][i], 1e-5);
+}
+
+// The client's own model, as evaluate.clients would ask it.
+Flat own_model(TestBed& bed, std::size_t round, std::size_t client, Model& model) {
+  const Options client_options = TestBed::client_options("sgd");
+  LocalTrainer trainer(optimizers().at("sgd").make(client_options));
+  const LocalOptions local(client_options);
+  ClientMemory memory(bed.store().load(client));
+  const ClientTask task{.round = round,
+                        .client = client,
+                        .seed = 1,
+                        .broadcast = Broadcast(bed.state(), round),
+                        .data = {.data = &bed.data(), .rows = bed.rows(client)},
+                        .model = model,
+                        .trainer = trainer,
+                        .local = local,
+                        .memory = memory,
+                        .initial = {}};
+  task.load();
+  const double shared = task.loss();
+  personal_of(bed.method()).load_own(task, 0);
+  EXPECT_LT(task.loss(), 0.9 * shared);
+  return {model.parameters().begin(), model.parameters().end()};
+}
+
+TEST(Laplace, AClientsOwnModelHasALastLayerOfItsOwn) {
+  Settings settings{{"method.warm", std::int64_t{0}}, {"method.personal_steps", std::int64_t{3}}};
+  TestBed bed("laplace", cut(classes(9, 20), {20, 40}), settings, small_net);
+  randomise(bed, 9);
+  bed.rounds(4);
+  const auto model = small_net();
+  const std::size_t hidden = 5 * 4 + 5;
+  Flat owns[2];
+  for (std::size_t client = 0; client < 2; ++client) {
+    owns[client] = own_model(bed, 5, client, *model);
+    for (std::size_t i = 0; i < hidden; ++i) EXPECT_EQ(owns[client][i], bed.theta()[i]);
+  }
+  EXPECT_GT(distance(owns[0], owns[1]), 0.01);
+}
+
 TEST(Laplace, RefusesWhatItCannotHonour) {
+  const auto problem = regression(1);
+  EXPECT_THROW(TestBed("laplace", problem, {{"method.local_steps", std::int64_t{2}}}), InputError);
+
   const TestBed::Quadratics no_layers{.h = {{1}}, .m = {{1}}};
   EXPECT_THROW(TestBed("laplace", no_layers, {{"method.fisher", std::string("exact")}}), InputError);
+  EXPECT_THROW(TestBed("laplace", no_layers, {{"method.personal_steps", std::int64_t{1}}}), InputError);
   EXPECT_THROW(TestBed("laplace", no_layers, {{"method.damping_floor", 2.0}, {"method.damping_cap", 1.0}}), InputError);
 }
 

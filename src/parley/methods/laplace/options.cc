@@ -7,10 +7,15 @@ namespace parley {
 std::vector<Option> LaplaceOptions::declared() {
   const Range share{.low = 0.0, .high = 1.0, .high_excluded = true};
   return {
-      {"step", 0.25,
-       "η: share of the natural gradient that a round adds to the velocity; times 2·participation below ½",
-       at_least(0.0)},
-      {"momentum", 0.9, "m: share of the velocity that the next round keeps", share},
+      {"secants", std::int64_t{3},
+       "last steps along which the server corrects A ⊗ B by how the gradient changed (L-BFGS), when all clients take "
+       "part; 0: momentum instead",
+       at_least(0)},
+      {"step", -1.0,
+       "η: share of the natural gradient that a round goes; below 0: 1 with secants, else 0.25; times 2·participation "
+       "below ½",
+       at_least(-1.0)},
+      {"momentum", 0.9, "m: share of the velocity that the next round keeps, without secants", share},
       {"damping", 0.01,
        "added to the curvature; halved when the loss fell and tripled when it rose, if all clients take part",
        at_least(0.0)},
@@ -20,7 +25,7 @@ std::vector<Option> LaplaceOptions::declared() {
       {"memory", -1.0, "share of A and B that is kept from round to round; below 0: 1 − participation, at least ½",
        Range{.low = -1.0, .high = 1.0, .high_excluded = true}},
       {"trust", 0.02,
-       "longest step, as the KL divergence that A and B predict it to change predictions by; 0: no limit",
+       "longest step, as the KL divergence that the curvature predicts it to change predictions by; 0: no limit",
        at_least(0.0)},
       {"warm", std::int64_t{1}, "rounds of local training and the structured product before the first step",
        at_least(0)},
@@ -38,6 +43,13 @@ std::vector<Option> LaplaceOptions::declared() {
        {},
        {"expand", "reduce", "mixed"}},
       {"factors_every", std::int64_t{2}, "rounds between two measurements of A and B", at_least(1)},
+      {"local_steps", std::int64_t{1},
+       "steps that a client takes in the metric of its own A and B before it answers (FedPM); 1: the exact product",
+       at_least(1)},
+      {"personal_steps", std::int64_t{0},
+       "steps of the last layer on a client's own data, in the metric of the posterior, that make its own model; its A "
+       "and B are then sent down",
+       at_least(0)},
       {"fisher",
        std::string("sampled"),
        "labels of B: one drawn from the model for each example; exact: all of them, each with its probability, which "
@@ -62,6 +74,9 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
       warm(static_cast<std::size_t>(method.integer("warm"))),
       factors_every(static_cast<std::size_t>(method.integer("factors_every"))),
       widest(static_cast<std::size_t>(method.integer("widest"))),
+      secants(static_cast<std::size_t>(method.integer("secants"))),
+      local_steps(static_cast<std::size_t>(method.integer("local_steps"))),
+      personal_steps(static_cast<std::size_t>(method.integer("personal_steps"))),
       kfac(method.text("curvature") == "kfac"),
       participation(server.has("participation") ? server.real("participation") : 1.0) {
   const std::string& labels = method.text("fisher");
@@ -70,6 +85,10 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
                                : FisherLabels::empirical;
   const std::string& summed = method.text("positions");
   positions = summed == "expand" ? Positions::expand : summed == "reduce" ? Positions::reduce : Positions::mixed;
+  if (local_steps > 1 && factors_every > 1) {
+    fail("method.local_steps = {}: clients need A and B of their own in every round; set method.factors_every = 1",
+         local_steps);
+  }
   if (damping_floor > damping_cap) {
     fail("method.damping_floor = {}: expected at most method.damping_cap = {}", damping_floor, damping_cap);
   }

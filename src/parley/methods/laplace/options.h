@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "parley/methods/method.h"
@@ -13,7 +14,7 @@ enum class Positions { expand, reduce, mixed };
 
 struct LaplaceOptions {
   double step, momentum, damping, damping_floor, damping_cap, prior, memory, trust, ridge;
-  std::size_t warm, factors_every, widest;
+  std::size_t warm, factors_every, widest, secants, local_steps, personal_steps;
   FisherLabels fisher;
   Positions positions;
   bool kfac;  // false: B is a multiple of I
@@ -24,13 +25,25 @@ struct LaplaceOptions {
 
   // Whether the clients of a round train, as a start.
   bool warms_up(std::size_t round) const { return round <= warm; }
+  // Only gradients of the same examples, at one point, differ by what a step did.
+  bool uses_secants() const { return secants > 0 && participation == 1.0 && local_steps == 1; }
+  // Of the server's step, as KL: local_steps of those that clients take, one after the other.
+  double whole_trust() const { return trust * static_cast<double>(local_steps * local_steps); }
   // A cohort that is a small share of the clients has a noisy gradient: shorter steps average over more of them.
-  double step_size() const { return step * std::min(1.0, 2.0 * participation); }
+  double step_size() const {
+    const double whole = step >= 0.0 ? step : uses_secants() ? 1.0 : 0.25;
+    return whole * std::min(1.0, 2.0 * participation);
+  }
   double factor_memory() const { return memory >= 0.0 ? memory : std::max(0.5, 1.0 - participation); }
   // Losses of different cohorts do not tell whether a step was good.
   bool adapts_damping() const { return participation == 1.0; }
   // Whether clients send A and B in a round at one point.
   bool sends_factors(std::size_t round) const { return (round - warm - 1) % factors_every == 0; }
 };
+
+// By what a step of a predicted KL divergence is scaled to keep to a limit; 0: none.
+inline double shrink_to(double limit, double kl) {
+  return limit > 0.0 && kl > limit ? std::sqrt(limit / kl) : 1.0;
+}
 
 }  // namespace parley

@@ -1,0 +1,162 @@
+#include "parley/methods/laplace/descent.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parley/base/errors.h"
+
+namespace parley {
+namespace {
+
+// Of the state: the last step, and the gradient that it was made from.
+constexpr const char *kVelocity = "velocity", *kGradient = "gradient";
+// Scalars of the state. `rises` counts the rounds in a row in which the loss rose by a hundredth or more; `weight` is
+// what the last round's clients weighed, `objective` their loss with the prior's share.
+constexpr const char *kDamping = "damping", *kRises = "rises", *kWeight = "weight", *kObjective = "objective";
+constexpr double kMostRises = 10.0, kRise = 1.01;
+
+bool same_examples(const ServerTask& task) {
+  return task.state.scalar(kWeight) == task.sum.weight();
+}
+
+}  // namespace
+
+Descent::Descent(std::shared_ptr<const Layout> layout, const GlobalCurvature& curvature, const LaplaceOptions& options)
+    : layout_(std::move(layout)),
+      curvature_(curvature),
+      options_(options),
+      secants_(layout_, options.uses_secants() ? options.secants : 0) {}
+
+void Descent::start(State& state) const {
+  state.add(kVelocity, layout_, false, Flat(layout_->size(), 0.0f));
+  state.add_scalar(kDamping, false, options_.damping);
+  for (const char* name : {kLoss, kPoints, kRises, kWeight, kObjective}) state.add_scalar(name, false, 0.0);
+  secants_.start(state);
+  if (secants_.any()) state.add(kGradient, layout_, false, Flat(layout_->size(), 0.0f));
+}
+
+void Descent::step(ServerTask& task, FlatDouble target) const {
+  const auto gradient = std::span(target).first(layout_->trainable());
+  const auto theta = task.state.at("theta");
+  double squares = 0.0;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] += options_.prior * static_cast<double>(theta[i]);
+    squares += static_cast<double>(theta[i]) * static_cast<double>(theta[i]);
+  }
+  const bool worse = judge_last_step(task, 0.5 * options_.prior * squares);
+  if (secants_.any()) learn_secant(task, worse, gradient);
+  choose_velocity(task, gradient);
+  const auto velocity = task.state.at(kVelocity);
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] = static_cast<double>(theta[i]) + static_cast<double>(velocity[i]);
+  }
+  const Flat before(theta.begin(), theta.end());
+  task.move_theta(target);
+  if (secants_.any()) {  // where server.step went
+    for (std::size_t i = 0; i < gradient.size(); ++i) velocity[i] = theta[i] - before[i];
+  }
+  task.state.scalar(kWeight) = task.sum.weight();
+  task.state.scalar(kPoints) += 1.0;
+}
+
+// Levenberg–Marquardt on what is minimised, at the broadcast weights: that is where the last step led. True when it
+// should not have been taken. A velocity that led upwards is dropped (O'Donoghue & Candès 2015).
+bool Descent::judge_last_step(ServerTask& task, double penalty) const {
+  State& state = task.state;
+  double &loss = state.scalar(kLoss), &objective = state.scalar(kObjective), &damping = state.scalar(kDamping),
+         &rises = state.scalar(kRises);
+  const double found = task.sum.scalar(kLoss) / task.sum.weight();
+  bool worse = false;
+  if (state.scalar(kPoints) > 0.0 && options_.adapts_damping()) {
+    const bool rose = found + penalty > objective;
+    damping = std::clamp(damping * (rose ? 3.0 : 0.5), std::min(options_.damping, options_.damping_floor),
+                         std::max(options_.damping, options_.damping_cap));
+    if (rose && !secants_.any()) std::ranges::fill(state.at(kVelocity), 0.0f);
+    // The prior's pull may raise the loss by a little, round after round; that is no failure.
+    rises = found > kRise * loss ? rises + 1.0 : 0.0;
+    worse = found + penalty > kRise * objective && same_examples(task);
+  }
+  if (rises >= kMostRises) {
+    fail<RunError>("round {}: the loss has risen for {} rounds; lower method.step or raise method.damping", task.round,
+                   kMostRises);
+  }
+  task.metrics["damping"] = damping;
+  if (worse && secants_.any()) return true;
+  loss = found;
+  objective = found + penalty;
+  return false;
+}
+
+// The last step and how the gradient changed by it. One that led upwards is taken back: it has shown where it is
+// steep, and the next one starts where it did, from the gradient that was found there.
+void Descent::learn_secant(ServerTask& task, bool take_back, std::span<double> gradient) const {
+  State& state = task.state;
+  const auto last = state.at(kGradient), step = state.at(kVelocity), theta = state.at("theta");
+  if (state.scalar(kPoints) > 0.0 && same_examples(task)) {
+    const std::vector<double> s(step.begin(), step.begin() + std::ssize(gradient));
+    std::vector<double> y(s.size()), curved(s);
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = gradient[i] - static_cast<double>(last[i]);
+    curvature_.times(curvature_.in(state), state.scalar(kDamping) + options_.prior, curved);
+    secants_.add(state, s, y, curved);
+  }
+  task.metrics["taken_back"] = take_back ? 1.0 : 0.0;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    if (take_back) {
+      theta[i] -= step[i];
+      gradient[i] = static_cast<double>(last[i]);
+    } else {
+      last[i] = static_cast<float>(gradient[i]);
+    }
+  }
+}
+
+// (curvature + d)⁻¹ times each. Factors that are not positive definite with this damping are given ten times as much.
+void Descent::precondition(const ServerTask& task, std::span<const std::span<double>> gradients) const {
+  constexpr double kLeast = 1e-8;
+  std::vector<std::vector<double>> before;
+  for (const auto gradient : gradients) before.emplace_back(gradient.begin(), gradient.end());
+  double damping = task.state.scalar(kDamping) + options_.prior;
+  while (const LayerMatrix* failed = curvature_.precondition(curvature_.in(task.state), damping, gradients)) {
+    damping = std::max(kLeast, 10.0 * damping);
+    if (damping > std::max(options_.damping, options_.damping_cap)) {
+      fail<RunError>("round {}: the factors of {} are not positive definite; raise method.damping", task.round,
+                     failed->name());
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) std::ranges::copy(before[i], gradients[i].begin());
+  }
+}
+
+// The factors of a convolution, which is used in many places at once, underrate its curvature about 25-fold: until a
+// secant says so, a step is held that much shorter.
+double Descent::trust(const State& state) const {
+  constexpr double kUnderrated = 25.0;
+  const bool convolves = std::ranges::any_of(
+      curvature_.layers(), [](const LayerMatrix& matrix) { return matrix.layer.weight.shape.size() > 2; });
+  return options_.whole_trust() / (secants_.any() && !secants_.known(state) && convolves ? kUnderrated : 1.0);
+}
+
+// The velocity becomes the step: V ← mV − η·(curvature + d)⁻¹·gradient, no longer than is trusted.
+void Descent::choose_velocity(ServerTask& task, std::span<const double> gradient) const {
+  std::vector<double> step(gradient.begin(), gradient.end());
+  const auto first = [&](std::span<const std::span<double>> gradients) { precondition(task, gradients); };
+  if (secants_.any()) {
+    secants_.precondition(task.state, first, step);
+  } else {
+    const std::span<double> alone[] = {step};
+    first(alone);
+  }
+  const auto velocity = task.state.at(kVelocity);
+  const double momentum = secants_.any() ? 0.0 : options_.momentum;
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    step[i] = momentum * static_cast<double>(velocity[i]) - options_.step_size() * step[i];
+  }
+  // Secants know the curvature along their own step: VᵀHV = −η·gᵀV.
+  const double slope = dot(gradient, step);
+  const double kl =
+      secants_.any() ? -0.5 * options_.step_size() * slope : curvature_.predicted_kl(curvature_.in(task.state), step);
+  const double shrink = shrink_to(trust(task.state), kl);
+  std::ranges::transform(step, velocity.begin(), [&](double v) { return static_cast<float>(shrink * v); });
+  task.metrics["predicted_kl"] = shrink * shrink * kl;
+}
+
+}  // namespace parley
