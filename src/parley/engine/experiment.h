@@ -49,6 +49,7 @@ struct Experiment {
   MakeModel make_model;
   std::shared_ptr<const Layout> layout;
   Flat initial;
+  std::vector<std::size_t> sizes;  // how many examples each client of the federation holds
   std::unique_ptr<Method> method;
   std::unique_ptr<ServerStep> server_step;
   Stages stages;
@@ -65,11 +66,14 @@ struct Experiment {
   // What the two sides of a round are made from. The experiment must outlive them, and stay where it is.
   ServerSetup server_setup() const;
   ClientSetup client_setup(SharedSchema schema) const;
-  std::size_t clients() const { return federated.partition.clients.size(); }
+  std::size_t clients() const { return sizes.size(); }
+  std::size_t examples() const;        // of all clients
   std::string describe_model() const;  // "mlp 784-500-300-10"
 };
 
-// Validates everything that can be known before the first round. Throws InputError.
-Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache);
+// Validates everything that can be known before the first round. Throws InputError. Where the clients' data are not all
+// here, `sizes` says how many examples each holds; empty: what the partition deals them.
+Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache,
+                 std::vector<std::size_t> sizes = {});
 
 }  // namespace parley
