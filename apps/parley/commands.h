@@ -20,6 +20,11 @@ void add_data(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_report(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_serve(CLI::App& app);
+void add_join(CLI::App& app);
+void add_keys(CLI::App& app);
+void add_status(CLI::App& app);
+void add_audit(CLI::App& app);
 
 // The experiment file and --set, shared by several commands.
 struct ExperimentArguments {

@@ -113,6 +113,11 @@ int run(int argc, char** argv) {
   add_evaluate(app);
   add_report(app);
   add_bench(app);
+  add_serve(app);
+  add_join(app);
+  add_keys(app);
+  add_status(app);
+  add_audit(app);
   try {
     require_known_command(app, argc, argv);
     app.parse(argc, argv);

@@ -100,7 +100,7 @@ std::size_t chunks_of(std::size_t rows) {
 }
 
 Posterior::Draw posterior_draw(const Experiment& experiment) {
-  return {.examples = static_cast<double>(experiment.federated.partition.examples()),
+  return {.examples = static_cast<double>(experiment.examples()),
           .scale = experiment.settings.evaluate.real("posterior_scale"),
           .prior_precision = experiment.settings.evaluate.real("prior_precision")};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "parley/base/errors.h"
 #include "parley/data/client_tests.h"
@@ -228,8 +229,13 @@ Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& 
   return federated;
 }
 
-Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache) {
+Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache,
+                 std::vector<std::size_t> sizes) {
   Experiment experiment{.settings = settings, .federated = deal(settings, catalogue, cache)};
+  if (sizes.empty()) {
+    for (const auto& rows : experiment.federated.partition.clients) sizes.push_back(rows.size());
+  }
+  experiment.sizes = std::move(sizes);
   const Dataset& train = *experiment.federated.data.train;
   experiment.task = task_of(train, settings.model);
   experiment.make_model =
@@ -280,7 +286,7 @@ MethodContext Experiment::method_context() const {
           .layout = layout,
           .task = task,
           .clients = clients(),
-          .examples = federated.partition.examples(),
+          .examples = examples(),
           .seed = seed()};
 }
 
@@ -306,6 +312,10 @@ ClientSetup Experiment::client_setup(SharedSchema schema) const {
           .initial = initial,
           .new_model = model_maker(*this),
           .new_optimizer = [make = make_optimizer, options = settings.client] { return make(options); }};
+}
+
+std::size_t Experiment::examples() const {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
 }
 
 std::string Experiment::describe_model() const {

@@ -49,6 +49,7 @@ struct Experiment {
   MakeModel make_model;
   std::shared_ptr<const Layout> layout;
   Flat initial;
+  std::vector<std::size_t> sizes;  // how many examples each client of the federation holds
   std::unique_ptr<Method> method;
   std::unique_ptr<ServerStep> server_step;
   Stages stages;
@@ -66,7 +67,8 @@ struct Experiment {
   ServerSetup server_setup() const;
   ClientSetup client_setup(SharedSchema schema) const;
   MethodContext method_context() const;
-  std::size_t clients() const { return federated.partition.clients.size(); }
+  std::size_t clients() const { return sizes.size(); }
+  std::size_t examples() const;        // of all clients
   std::string describe_model() const;  // "mlp 784-500-300-10"
 };
 
@@ -75,7 +77,9 @@ struct Experiment {
 std::unique_ptr<Method> make_method(const Catalogue& catalogue, const MethodContext& context,
                                     const std::vector<Optimizer::Slot>& slots);
 
-// Validates everything that can be known before the first round. Throws InputError.
-Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache);
+// Validates everything that can be known before the first round. Throws InputError. Where the clients' data are not all
+// here, `sizes` says how many examples each holds; empty: what the partition deals them.
+Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache,
+                 std::vector<std::size_t> sizes = {});
 
 }  // namespace parley

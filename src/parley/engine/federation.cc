@@ -11,12 +11,10 @@ Federation::Federation(const Experiment& experiment, ClientStore& store, std::si
       workers_(experiment.client_setup(server_.schema()), threads),
       evaluator_(experiment, workers_, store),
       executor_(make_executor(
-          workers_, [this](std::size_t client) { return evaluator_.data_of(client); }, store)) {
-  for (const auto& rows : experiment.federated.partition.clients) sizes_.push_back(rows.size());
-}
+          workers_, [this](std::size_t client) { return evaluator_.data_of(client); }, store)) {}
 
 RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
-  const OpenRound round = server_.open(number, sizes_);
+  const OpenRound round = server_.open(number, experiment_.sizes);
   const std::size_t asked = round.cohort.size(), bytes_down = round.broadcast.wire_bytes();
   RoundReport report{.round = number};
   const auto account = [&](std::size_t position, Settlement& settled) {

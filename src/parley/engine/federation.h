@@ -37,7 +37,6 @@ class Federation final : public Engine {
 
   const Experiment& experiment_;
   ServerSide server_;
-  std::vector<std::size_t> sizes_;  // examples of each client
   Workers workers_;
   Evaluator evaluator_;
   std::unique_ptr<Executor> executor_;

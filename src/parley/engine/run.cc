@@ -55,7 +55,8 @@ Json describe(const Experiment& experiment, const RunControls& controls) {
       {"parameters", experiment.layout->size()},
       {"class_names", data.train->class_names},
   };
-  if (data.train->classes > 0) {
+  const bool all_here = experiment.federated.partition.clients.size() == experiment.clients();
+  if (data.train->classes > 0 && all_here) {
     info["label_histogram"] = label_histogram(*data.train, experiment.federated.partition);
   }
   return info;

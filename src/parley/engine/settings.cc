@@ -109,6 +109,21 @@ std::vector<Option> store_options() {
   return {{"clients", std::string("memory"), "where clients' own state lives between rounds", {}, {"memory", "disk"}}};
 }
 
+std::vector<Option> serve_options() {
+  return {
+      {"nodes", std::int64_t{0},
+       "nodes with data of their own; 0: one node for each client that [partition] deals examples to", at_least(0)},
+      {"deadline", 0.0, "seconds after which a round goes on without who has no answer yet; 0 waits for all",
+       at_least(0.0)},
+      {"quorum", std::int64_t{0},
+       "answers that are waited for even beyond the deadline; 0 means server.min_clients, or half the cohort",
+       at_least(0)},
+      {"enough", std::int64_t{0},
+       "answers with which a round goes on at once: the first so many of the cohort; 0 means all of it", at_least(0)},
+      {"window", std::int64_t{8}, "answers that the server holds at a time", at_least(1)},
+  };
+}
+
 std::vector<Option> graph_options(const Catalogue& catalogue) {
   return {{"kind", std::string("complete"), "which graph", {}, catalogue.graphs.names()}};
 }
@@ -242,6 +257,7 @@ Settings resolve(Config config, const Catalogue& catalogue) {
   settings.network = config.resolve("network", Pace::declared());
   settings.graph = resolve_chosen(config, "graph", graph_options(catalogue), "kind", catalogue.graphs);
   settings.peer = config.resolve("peer", Network::declared());
+  settings.serve = config.resolve("serve", serve_options());
   settings.among_peers = catalogue.peers.contains(settings.method.text("name"));
   config.drop("sweep");  // read by `parley sweep`
   config.refuse_unknown([&](const std::string& section, const std::string& key) {
@@ -291,6 +307,7 @@ std::vector<SectionAbout> sections(const Catalogue& catalogue) {
        Pace::declared(), ""},
       {"graph", "Who can talk to whom, with a method of peers (mm, gossip, …).", graph_options(catalogue), "kind"},
       {"peer", "Peers among themselves: visits, failures, arrivals.", Network::declared(), ""},
+      {"serve", "How `parley serve` waits for its nodes; a simulation asks nobody to wait.", serve_options(), ""},
   };
 }
 

@@ -14,6 +14,7 @@ struct Settings {
   Options run, data, partition, model, client, server, method, aggregate, stages, evaluate, store;
   Options network;           // how fast the simulated machines and links are
   Options graph, peer;       // checked always, a part of the run only among peers
+  Options serve;             // checked always, never a part of the run: how a server waits for its nodes
   bool among_peers = false;  // whether the method is one of peers, without a server
 
   // As an experiment file that gives the same run again.

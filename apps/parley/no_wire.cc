@@ -1,0 +1,37 @@
+// The commands of a federation, in a program that was built without gRPC.
+#include "commands.h"
+#include "parley/base/errors.h"
+
+namespace parley::app {
+namespace {
+
+void add_missing(CLI::App& app, const std::string& name) {
+  auto* command = app.add_subcommand(name, "(not in this build)");
+  command->allow_extras();
+  command->callback([name] {
+    fail(
+        "this parley was built without gRPC, which {} needs; install libgrpc++-dev, libprotobuf-dev, "
+        "protobuf-compiler-grpc, libsqlite3-dev and libcpp-httplib-dev (scripts/setup does) and build again",
+        name);
+  });
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app) {
+  add_missing(app, "serve");
+}
+void add_join(CLI::App& app) {
+  add_missing(app, "join");
+}
+void add_keys(CLI::App& app) {
+  add_missing(app, "keys");
+}
+void add_status(CLI::App& app) {
+  add_missing(app, "status");
+}
+void add_audit(CLI::App& app) {
+  add_missing(app, "audit");
+}
+
+}  // namespace parley::app

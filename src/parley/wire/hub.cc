@@ -1,0 +1,506 @@
+#include "parley/wire/hub.h"
+
+#include <algorithm>
+
+#include "parley/base/errors.h"
+
+namespace parley::wire {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A node beats every five seconds (node.cc).
+constexpr auto kSilence = 30s;
+
+template <class Fill>
+ToNode message(Fill fill) {
+  auto made = std::make_shared<pb::ToNode>();
+  fill(*made);
+  return made;
+}
+
+// Names go into logs, tables and file names.
+bool is_name(const std::string& name) {
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+}
+
+Agreement agreement_in(const pb::Facts& facts) {
+  return {.layout = facts.layout(), .initial = facts.initial(), .settings = facts.settings(), .task = facts.task()};
+}
+
+std::vector<ToNode> chunks_of(std::size_t round, const Bytes& bytes) {
+  std::vector<ToNode> chunks;
+  for (std::size_t at = 0; at < bytes.size(); at += kChunk) {
+    chunks.push_back(message([&](pb::ToNode& to) {
+      pb::Chunk& chunk = *to.mutable_chunk();
+      chunk.set_round(round);
+      chunk.set_offset(at);
+      chunk.set_bytes(bytes.data() + at, std::min(kChunk, bytes.size() - at));
+    }));
+  }
+  return chunks;
+}
+
+}  // namespace
+
+Hub::Hub(JoinTerms terms, std::size_t longest_answer, Journal& journal, const Log& log, Revoked revoked)
+    : terms_(std::move(terms)),
+      longest_answer_(longest_answer),
+      journal_(journal),
+      log_(log),
+      revoked_(std::move(revoked)) {
+  for (const Member& member : journal_.members()) seats_.push_back({.member = member});
+  if (!seats_.empty()) {
+    complete_ = true;
+    sizes_.resize(terms_.sizes.size());
+    for (const Seat& seat : seats_) sizes_.at(seat.member.client) = seat.member.examples;
+  }
+}
+
+std::size_t Hub::expected() const {
+  if (!terms_.rows) return terms_.sizes.size();
+  return static_cast<std::size_t>(std::ranges::count_if(terms_.sizes, [](std::size_t size) { return size > 0; }));
+}
+
+// --- Links ---
+
+void Hub::opened(const std::shared_ptr<Link>& link) {
+  const std::lock_guard lock(mutex_);
+  if (goodbye_) {
+    link->send(goodbye_);
+    link->close();
+    return;
+  }
+  visitors_[link.get()] = {.link = link, .name = "", .last_seen = Clock::now()};
+}
+
+void Hub::received(const std::shared_ptr<Link>& link, const pb::ToServer& message) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = visitors_.find(link.get()); found != visitors_.end()) {
+    Visitor& visitor = found->second;
+    visitor.last_seen = Clock::now();
+    if (message.has_hello() && visitor.name.empty()) return hello(visitor, message.hello());
+    if (message.has_facts() && !visitor.name.empty()) return facts(visitor, message.facts());
+    if (message.has_decline()) return declined(visitor, message.decline().reason());
+    if (message.has_beat()) return link->send(wire::message([](pb::ToNode& to) { to.mutable_beat(); }));
+    return refuse(link, visitor.name, "this message is out of order; use the same version of parley at both ends",
+                  true);
+  }
+  Seat* seat = seat_of(link.get());
+  if (seat == nullptr) return;  // refused or replaced; what it still sends counts for nothing
+  seat->last_seen = Clock::now();
+  seat->seen_at = timestamp();
+  from_member(*seat, message);
+}
+
+void Hub::closed(const std::shared_ptr<Link>& link) {
+  const std::lock_guard lock(mutex_);
+  visitors_.erase(link.get());
+  if (Seat* seat = seat_of(link.get())) leave(*seat, "the connection ended");
+}
+
+void Hub::look_after() {
+  const std::lock_guard lock(mutex_);
+  const auto silent_since = Clock::now() - kSilence;
+  for (auto& [key, visitor] : visitors_) {
+    if (visitor.last_seen < silent_since && visitor.name.empty()) visitor.link->cut();
+  }
+  for (Seat& seat : seats_) {
+    if (!seat.link) continue;
+    const auto link = seat.link;
+    if (is_revoked(*link)) {
+      leave(seat, "its certificate was revoked");
+      refuse(link, seat.member.name, "its certificate was revoked", true);
+    } else if (seat.last_seen < silent_since) {
+      leave(seat, "it was silent for too long");
+      link->cut();
+    }
+  }
+}
+
+// --- Joining ---
+
+void Hub::hello(Visitor& visitor, const pb::Hello& hello) {
+  const std::string proved = visitor.link->identity();
+  const std::string name = proved.empty() ? hello.name() : proved;
+  const auto link = visitor.link;
+  if (hello.protocol() != kProtocol) {
+    return refuse(link, name,
+                  fmt::format("it speaks version {} of the protocol, this server version {}; use the same "
+                              "version of parley at both ends",
+                              hello.protocol(), kProtocol),
+                  true);
+  }
+  if (is_revoked(*link)) return refuse(link, name, "its certificate was revoked", true);
+  if (!is_name(name)) {
+    return refuse(link, "", "its name must be up to 64 letters, digits, '.', '_' or '-'; use --name", true);
+  }
+  if (!proved.empty() && !hello.name().empty() && hello.name() != proved) {
+    return refuse(link, proved, fmt::format("it calls itself '{}', but its certificate is {}'s", hello.name(), proved),
+                  true);
+  }
+  visitor.name = name;
+  link->send(message([&](pb::ToNode& to) {
+    to.mutable_terms()->set_config(terms_.config);
+    to.mutable_terms()->set_rows(terms_.rows);
+    for (const float scale : terms_.transform.scale) to.mutable_terms()->add_scale(scale);
+    for (const float shift : terms_.transform.shift) to.mutable_terms()->add_shift(shift);
+  }));
+}
+
+std::string Hub::reason_to_refuse(const Visitor& visitor, const pb::Facts& facts) const {
+  if (std::string why = difference(terms_.agreement, agreement_in(facts)); !why.empty()) return why;
+  if (facts.examples() == 0) return "it holds no examples";
+  const auto known = std::ranges::find(seats_, visitor.name, [](const Seat& seat) { return seat.member.name; });
+  if (known == seats_.end() && complete_) {
+    return fmt::format("the federation is complete with {} nodes, and '{}' is none of them", seats_.size(),
+                       visitor.name);
+  }
+  if (known != seats_.end() && known->member.examples != facts.examples()) {
+    return fmt::format("it holds {} examples, and joined with {}; a federation's data stay what they are",
+                       facts.examples(), known->member.examples);
+  }
+  if (!terms_.rows) return "";
+  if (facts.client() >= terms_.sizes.size()) {
+    return fmt::format("there is no client {}; the partition has {}", facts.client(), terms_.sizes.size());
+  }
+  if (facts.examples() != terms_.sizes[facts.client()]) {
+    return fmt::format("client {} has {} examples here and {} there; check that both have the same data",
+                       facts.client(), terms_.sizes[facts.client()], facts.examples());
+  }
+  if (known != seats_.end() && known->member.client != facts.client()) {
+    return fmt::format("'{}' is client {}, not {}", visitor.name, known->member.client, facts.client());
+  }
+  const auto holder = std::ranges::find(seats_, facts.client(), [](const Seat& seat) { return seat.member.client; });
+  if (holder != seats_.end() && holder->member.name != visitor.name) {
+    return fmt::format("client {} is '{}' already", facts.client(), holder->member.name);
+  }
+  return "";
+}
+
+void Hub::facts(Visitor& visitor, const pb::Facts& facts) {
+  if (const std::string reason = reason_to_refuse(visitor, facts); !reason.empty()) {
+    return refuse(visitor.link, visitor.name, reason, true);
+  }
+  const Visitor seated = visitor;
+  visitors_.erase(seated.link.get());
+  seat(seated, facts);
+}
+
+// It has seen the terms, and cannot or will not take part.
+void Hub::declined(const Visitor& visitor, const std::string& reason) {
+  log_.say("declined", {{"node", visitor.name}, {"reason", reason}});
+  journal_.audit("declined", visitor.name, last_round_, reason);
+  const auto link = visitor.link;
+  visitors_.erase(link.get());
+  link->close();
+}
+
+void Hub::seat(const Visitor& visitor, const pb::Facts& facts) {
+  auto found = std::ranges::find(seats_, visitor.name, [](const Seat& seat) { return seat.member.name; });
+  if (found == seats_.end()) {
+    seats_.push_back({.member = {visitor.name, facts.client(), facts.examples()}});
+    found = std::prev(seats_.end());
+  } else if (found->link) {
+    const auto old = found->link;
+    leave(*found, "it came again");
+    refuse(old, visitor.name, "another connection with this name took its place", true);
+  }
+  found->link = visitor.link;
+  found->last_seen = visitor.last_seen;
+  found->seen_at = timestamp();
+  found->doing = "waiting";
+  log_.say("joined", {{"node", visitor.name}, {"examples", std::to_string(facts.examples())}});
+  journal_.audit("joined", visitor.name, last_round_, fmt::format("{} examples", facts.examples()));
+  if (complete_) {
+    welcome(*found);
+    post({.kind = Event::Kind::joined, .client = found->member.client});
+  } else if (seats_.size() == expected()) {
+    complete();
+  }
+  changed_.notify_all();
+}
+
+// Numbers by name, so that it does not matter who came first.
+void Hub::complete() {
+  if (!terms_.rows) std::ranges::sort(seats_, {}, [](const Seat& seat) { return seat.member.name; });
+  std::vector<Member> members;
+  sizes_.resize(terms_.sizes.size());
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    Member& member = seats_[i].member;
+    if (!terms_.rows) member.client = i;
+    sizes_.at(member.client) = member.examples;
+    members.push_back(member);
+  }
+  journal_.remember(members);
+  complete_ = true;
+  log_.say("complete", {{"nodes", std::to_string(seats_.size())}});
+  journal_.audit("complete", "", 0, fmt::format("{} nodes", seats_.size()));
+  for (Seat& seat : seats_) welcome(seat);
+}
+
+void Hub::welcome(Seat& seat) {
+  send(seat, message([&](pb::ToNode& to) {
+         to.mutable_welcome()->set_client(seat.member.client);
+         for (const std::size_t size : sizes_) to.mutable_welcome()->add_sizes(size);
+       }));
+}
+
+void Hub::refuse(const std::shared_ptr<Link>& link, const std::string& name, const std::string& reason, bool final) {
+  visitors_.erase(link.get());
+  ++strangers_refused_;
+  link->send(message([&](pb::ToNode& to) {
+    to.mutable_refusal()->set_reason(reason);
+    to.mutable_refusal()->set_final(final);
+  }));
+  link->close();
+  log_.say("refused", {{"node", name}, {"reason", reason}});
+  journal_.audit("refused", name, last_round_, reason);
+}
+
+void Hub::leave(Seat& seat, const std::string& reason) {
+  seat.link = nullptr;
+  seat.doing = "away";
+  seat.incoming.reset();
+  seat.offered = false;
+  log_.say("left", {{"node", seat.member.name}, {"reason", reason}});
+  journal_.audit("left", seat.member.name, last_round_, reason);
+  if (complete_) post({.kind = Event::Kind::left, .client = seat.member.client});
+  changed_.notify_all();
+}
+
+// --- What members send ---
+
+void Hub::from_member(Seat& seat, const pb::ToServer& message) {
+  if (message.has_beat()) return send(seat, wire::message([](pb::ToNode& to) { to.mutable_beat(); }));
+  if (message.has_offer()) return offer(seat, message.offer());
+  if (message.has_chunk()) return chunk(seat, message.chunk());
+  if (message.has_decline()) {
+    if (!round_ || message.decline().round() != round_->number) return;
+    return post({.kind = Event::Kind::spoiled, .client = seat.member.client, .reason = message.decline().reason()});
+  }
+  spoil(seat, "it sent a message that is out of order");
+}
+
+void Hub::offer(Seat& seat, const pb::Offer& offer) {
+  if (!round_ || offer.round() != round_->number) {
+    const std::string reason =
+        round_ ? fmt::format("it answers round {}, and round {} is open", offer.round(), round_->number)
+               : fmt::format("it answers round {}, which is closed", offer.round());
+    ++seat.refusals;
+    seat.refused = reason;
+    log_.say("late", {{"node", seat.member.name}, {"reason", reason}});
+    journal_.audit("late", seat.member.name, offer.round(), reason);
+    return send(seat, message([&](pb::ToNode& to) {
+                  to.mutable_verdict()->set_round(offer.round());
+                  to.mutable_verdict()->set_reason(reason);
+                }));
+  }
+  if (seat.offered) return spoil(seat, fmt::format("it answered round {} twice", offer.round()));
+  if (offer.length() == 0 || offer.length() > longest_answer_) {
+    return spoil(seat, fmt::format("it announced an answer of {} bytes; this federation's have at most {}",
+                                   offer.length(), longest_answer_));
+  }
+  seat.offered = true;
+  seat.doing = "has an answer";
+  post(
+      {.kind = Event::Kind::offered, .client = seat.member.client, .length = offer.length(), .epochs = offer.epochs()});
+}
+
+void Hub::chunk(Seat& seat, const pb::Chunk& chunk) {
+  if (!round_ || chunk.round() != round_->number) return;  // was on its way when the round closed
+  if (!seat.incoming) return spoil(seat, "it sent an answer that it was not asked for");
+  try {
+    seat.incoming->add(chunk.offset(), chunk.bytes());
+  } catch (const InputError& error) {
+    return spoil(seat, error.what());
+  }
+  seat.bytes_in += chunk.bytes().size();
+  if (!seat.incoming->complete()) return;
+  post({.kind = Event::Kind::answered, .client = seat.member.client, .bytes = seat.incoming->take()});
+  seat.incoming.reset();
+}
+
+// The stream cannot be trusted any more: what comes next in it may be the rest of what was wrong.
+void Hub::spoil(Seat& seat, const std::string& reason) {
+  post({.kind = Event::Kind::spoiled, .client = seat.member.client, .reason = reason});
+  const auto link = seat.link;
+  leave(seat, reason);
+  refuse(link, seat.member.name, reason, false);
+}
+
+// --- The server ---
+
+std::optional<std::vector<Member>> Hub::await_complete() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return complete_ || stopped_; });
+  if (stopped_) return {};
+  std::vector<Member> members;
+  for (const Seat& seat : seats_) members.push_back(seat.member);
+  return members;
+}
+
+void Hub::open_round(std::size_t number, std::size_t cohort, std::uint64_t seed, const Broadcast& broadcast) {
+  const Bytes bytes = broadcast.encode();
+  std::vector<ToNode> chunks = chunks_of(number, bytes);
+  const std::lock_guard lock(mutex_);
+  round_ = {number, cohort, seed, bytes.size(), std::move(chunks)};
+  last_round_ = number;
+  events_.clear();  // of the round before; invite() sees who is here
+  for (Seat& seat : seats_) {
+    seat.offered = false;
+    seat.incoming.reset();
+  }
+}
+
+bool Hub::invite(std::size_t client, std::size_t last_accepted) {
+  const std::lock_guard lock(mutex_);
+  Seat& seat = seat_of(client);
+  if (!seat.link) return false;
+  seat.doing = "training";
+  seat.offered = false;
+  send(seat, message([&](pb::ToNode& to) {
+         pb::Invitation& invitation = *to.mutable_invitation();
+         invitation.set_round(round_->number);
+         invitation.set_client(client);
+         invitation.set_cohort(round_->cohort);
+         invitation.set_seed(round_->seed);
+         invitation.set_last_accepted(last_accepted);
+         invitation.set_length(round_->length);
+       }));
+  for (const ToNode& chunk : round_->chunks) send(seat, chunk);
+  return true;
+}
+
+std::optional<Event> Hub::next(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, until, [&] { return stopped_ || !events_.empty(); });
+  if (stopped_ || events_.empty()) return {};
+  Event event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+void Hub::take(std::size_t client, std::size_t length) {
+  const std::lock_guard lock(mutex_);
+  Seat& seat = seat_of(client);
+  if (!seat.link) return;
+  seat.incoming.emplace(length);
+  seat.doing = "sending";
+  send(seat, message([&](pb::ToNode& to) { to.mutable_take()->set_round(round_->number); }));
+}
+
+void Hub::verdict(std::size_t client, bool accepted, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  Seat& seat = seat_of(client);
+  ++(accepted ? seat.accepted : seat.refusals);
+  if (!accepted) seat.refused = fmt::format("round {}: {}", round_->number, reason);
+  if (seat.link) seat.doing = "waiting";
+  const char* event = accepted ? "accepted" : "answer refused";
+  log_.say(event, {{"node", seat.member.name}, {"round", std::to_string(round_->number)}, {"reason", reason}});
+  journal_.audit(event, seat.member.name, round_->number, reason);
+  send(seat, message([&](pb::ToNode& to) {
+         to.mutable_verdict()->set_round(round_->number);
+         to.mutable_verdict()->set_accepted(accepted);
+         to.mutable_verdict()->set_reason(reason);
+       }));
+}
+
+void Hub::close_round() {
+  const std::lock_guard lock(mutex_);
+  round_.reset();
+  for (Seat& seat : seats_) seat.incoming.reset();
+}
+
+void Hub::finish(bool finished, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  goodbye_ = message([&](pb::ToNode& to) {
+    to.mutable_goodbye()->set_finished(finished);
+    to.mutable_goodbye()->set_reason(reason);
+  });
+  for (Seat& seat : seats_) {
+    if (!seat.link) continue;
+    send(seat, goodbye_);
+    seat.link->close();
+  }
+  for (auto& [key, visitor] : visitors_) {
+    visitor.link->send(goodbye_);
+    visitor.link->close();
+  }
+}
+
+bool Hub::all_told() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::none_of(seats_, [](const Seat& seat) { return static_cast<bool>(seat.link); }) &&
+         visitors_.empty();
+}
+
+void Hub::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
+bool Hub::stopped() const {
+  const std::lock_guard lock(mutex_);
+  return stopped_;
+}
+
+std::string Hub::name_of(std::size_t client) const {
+  const std::lock_guard lock(mutex_);
+  return seat_of(client).member.name;
+}
+
+Json Hub::status() const {
+  const std::lock_guard lock(mutex_);
+  Json nodes = Json::array();
+  for (const Seat& seat : seats_) {
+    nodes.push_back({{"name", seat.member.name},
+                     {"client", seat.member.client},
+                     {"examples", seat.member.examples},
+                     {"connected", static_cast<bool>(seat.link)},
+                     {"doing", seat.doing},
+                     {"last_seen", seat.seen_at},
+                     {"bytes_in", seat.bytes_in},
+                     {"bytes_out", seat.bytes_out},
+                     {"accepted", seat.accepted},
+                     {"refused", seat.refusals},
+                     {"last_refusal", seat.refused}});
+  }
+  return {{"round", last_round_},
+          {"expected", expected()},
+          {"complete", complete_},
+          {"connections_refused", strangers_refused_},
+          {"nodes", std::move(nodes)}};
+}
+
+// --- Helpers; the lock is held ---
+
+void Hub::send(Seat& seat, ToNode message) {
+  if (!seat.link) return;
+  if (message->has_chunk()) seat.bytes_out += message->chunk().bytes().size();
+  seat.link->send(std::move(message));
+}
+
+void Hub::post(Event event) {
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
+
+Hub::Seat* Hub::seat_of(const Link* link) {
+  const auto found = std::ranges::find(seats_, link, [](const Seat& seat) { return seat.link.get(); });
+  return found == seats_.end() ? nullptr : &*found;
+}
+
+const Hub::Seat& Hub::seat_of(std::size_t client) const {
+  return *std::ranges::find(seats_, client, [](const Seat& seat) { return seat.member.client; });
+}
+
+Hub::Seat& Hub::seat_of(std::size_t client) {
+  return const_cast<Seat&>(std::as_const(*this).seat_of(client));
+}
+
+}  // namespace parley::wire

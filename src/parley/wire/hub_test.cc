@@ -1,0 +1,292 @@
+// The hub without a network: links that only remember what they were sent. Every refusal is tested from the node's end
+// (what it is told) and the server's (what is logged for good).
+#include "parley/wire/hub.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "parley/base/temp_folder.h"
+
+namespace parley::wire {
+namespace {
+
+const Agreement kAgreed{.layout = "L", .initial = "I", .settings = "S", .task = "T"};
+
+class FakeLink final : public Link {
+ public:
+  explicit FakeLink(std::string identity = "", std::string serial = "")
+      : identity_(std::move(identity)), serial_(std::move(serial)) {}
+  void send(ToNode message) override { sent.push_back(std::move(message)); }
+  void close() override { closed = true; }
+  void cut() override { closed = true; }
+  std::string identity() const override { return identity_; }
+  std::string serial() const override { return serial_; }
+
+  const pb::ToNode& last() const { return *sent.back(); }
+  std::string refusal() const { return last().has_refusal() ? last().refusal().reason() : ""; }
+  std::vector<ToNode> sent;
+  bool closed = false;
+
+ private:
+  std::string identity_, serial_;
+};
+
+pb::ToServer hello_of(const std::string& name, std::uint32_t protocol = kProtocol) {
+  pb::ToServer message;
+  message.mutable_hello()->set_protocol(protocol);
+  message.mutable_hello()->set_name(name);
+  return message;
+}
+
+pb::ToServer facts_of(std::size_t client, std::size_t examples, const Agreement& agreement = kAgreed) {
+  pb::ToServer message;
+  pb::Facts& facts = *message.mutable_facts();
+  facts.set_client(client);
+  facts.set_examples(examples);
+  facts.set_layout(agreement.layout);
+  facts.set_initial(agreement.initial);
+  facts.set_settings(agreement.settings);
+  facts.set_task(agreement.task);
+  return message;
+}
+
+pb::ToServer offer_of(std::size_t round, std::size_t length) {
+  pb::ToServer message;
+  message.mutable_offer()->set_round(round);
+  message.mutable_offer()->set_length(length);
+  return message;
+}
+
+pb::ToServer chunk_of(std::size_t round, std::size_t offset, const std::string& bytes) {
+  pb::ToServer message;
+  message.mutable_chunk()->set_round(round);
+  message.mutable_chunk()->set_offset(offset);
+  message.mutable_chunk()->set_bytes(bytes);
+  return message;
+}
+
+// Two clients that hold 5 and 3 examples, and one without any.
+struct HubTest : testing::Test {
+  TempFolder folder;
+  Log log;
+  Journal journal{folder / "journal.sqlite", "run"};
+  std::set<std::string> revoked;
+  Hub hub = make(true);
+
+  Hub make(bool rows) {
+    return Hub({.config = "config", .agreement = kAgreed, .rows = rows, .sizes = rows ? Sizes{5, 0, 3} : Sizes(2)}, 100,
+               journal, log, [this](const std::string& serial) { return revoked.contains(serial); });
+  }
+  using Sizes = std::vector<std::size_t>;
+
+  std::shared_ptr<FakeLink> greet(Hub& to, const std::string& name, const std::string& identity = "",
+                                  const std::string& serial = "") {
+    auto link = std::make_shared<FakeLink>(identity, serial);
+    to.opened(link);
+    to.received(link, hello_of(name));
+    return link;
+  }
+  std::shared_ptr<FakeLink> join(const std::string& name, std::size_t client, std::size_t examples) {
+    auto link = greet(hub, name);
+    hub.received(link, facts_of(client, examples));
+    return link;
+  }
+  std::string last_audit(const std::string& event) const {
+    std::string found;
+    for (const auto& entry : read_audit(folder / "journal.sqlite")) {
+      if (entry.event == event) found = entry.node + ": " + entry.detail;
+    }
+    return found;
+  }
+  static Broadcast broadcast(std::size_t number) {
+    State state;
+    state.add("theta", std::make_shared<const Layout>(std::vector<LayoutEntry>{{.name = "w", .shape = {2}}}), true,
+              Flat{1.0f, 2.0f});
+    return Broadcast(state, number);
+  }
+  std::optional<Event> event() { return hub.next(Clock::now()); }
+};
+
+TEST_F(HubTest, AFederationIsCompleteWhenAllWhoHoldDataHaveJoined) {
+  const auto a = join("a", 0, 5);
+  EXPECT_EQ(a->last().terms().config(), "config");
+  const auto c = join("c", 2, 3);
+  ASSERT_TRUE(a->last().has_welcome());
+  EXPECT_EQ(c->last().welcome().client(), 2u);
+  EXPECT_EQ(Sizes(c->last().welcome().sizes().begin(), c->last().welcome().sizes().end()), (Sizes{5, 0, 3}));
+  const auto members = hub.await_complete();
+  ASSERT_TRUE(members);
+  EXPECT_EQ(members->size(), 2u);
+}
+
+TEST_F(HubTest, NodesWithDataOfTheirOwnAreNumberedByNameWhoeverComesFirst) {
+  Hub own = make(false);
+  const auto z = greet(own, "z");
+  own.received(z, facts_of(0, 7));
+  const auto a = greet(own, "a");
+  own.received(a, facts_of(0, 9));
+  EXPECT_EQ(a->last().welcome().client(), 0u);
+  EXPECT_EQ(z->last().welcome().client(), 1u);
+  EXPECT_EQ(Sizes(z->last().welcome().sizes().begin(), z->last().welcome().sizes().end()), (Sizes{9, 7}));
+}
+
+TEST_F(HubTest, WhoDoesNotFitIsToldWhyAndTheAuditLogToo) {
+  const auto refused = [&](const std::string& name, const pb::ToServer& facts, const std::string& reason) {
+    const auto link = greet(hub, name);
+    hub.received(link, facts);
+    EXPECT_NE(link->refusal().find(reason), std::string::npos) << link->refusal();
+    EXPECT_TRUE(link->closed);
+    EXPECT_NE(last_audit("refused").find(reason), std::string::npos);
+  };
+  refused("b", facts_of(0, 4), "client 0 has 5 examples here and 4 there");
+  refused("b", facts_of(1, 0), "it holds no examples");
+  refused("b", facts_of(9, 5), "there is no client 9");
+  auto other = kAgreed;
+  other.layout = "X";
+  refused("b", facts_of(0, 5, other), "another layout");
+  other = kAgreed;
+  other.task = "X";
+  refused("b", facts_of(0, 5, other), "its data are X; this federation trains on T");
+  join("a", 0, 5);
+  refused("b", facts_of(0, 5), "client 0 is 'a' already");
+  refused("a", facts_of(2, 3), "'a' is client 0, not 2");
+  join("c", 2, 3);
+  refused("d", facts_of(2, 3), "the federation is complete with 2 nodes");
+}
+
+TEST_F(HubTest, RefusesAnotherProtocolABadNameAndMessagesOutOfOrder) {
+  const auto old = std::make_shared<FakeLink>();
+  hub.opened(old);
+  hub.received(old, hello_of("a", kProtocol + 1));
+  EXPECT_NE(old->refusal().find("version 2 of the protocol"), std::string::npos);
+  EXPECT_NE(greet(hub, "../etc")->refusal().find("its name must be"), std::string::npos);
+  const auto eager = std::make_shared<FakeLink>();
+  hub.opened(eager);
+  hub.received(eager, offer_of(1, 10));
+  EXPECT_NE(eager->refusal().find("out of order"), std::string::npos);
+  // What comes on a refused link counts for nothing.
+  const std::size_t sent = eager->sent.size();
+  hub.received(eager, hello_of("a"));
+  EXPECT_EQ(eager->sent.size(), sent);
+}
+
+TEST_F(HubTest, ACertificateSaysWhoSomebodyIs) {
+  EXPECT_NE(greet(hub, "b", "a")->refusal().find("its certificate is a's"), std::string::npos);
+  EXPECT_TRUE(greet(hub, "a", "a")->last().has_terms());
+  EXPECT_TRUE(greet(hub, "", "a")->last().has_terms());
+}
+
+TEST_F(HubTest, ARevokedCertificateIsRefusedAndALiveOneIsCut) {
+  revoked = {"01"};
+  EXPECT_NE(greet(hub, "a", "a", "01")->refusal().find("revoked"), std::string::npos);
+  const auto link = greet(hub, "a", "a", "02");
+  hub.received(link, facts_of(0, 5));
+  hub.look_after();
+  EXPECT_FALSE(link->closed);
+  revoked = {"01", "02"};
+  hub.look_after();
+  EXPECT_TRUE(link->closed);
+  EXPECT_NE(link->refusal().find("revoked"), std::string::npos);
+}
+
+TEST_F(HubTest, WhoComesAgainTakesItsOldPlace) {
+  const auto first = join("a", 0, 5);
+  const auto second = join("a", 0, 5);
+  EXPECT_TRUE(first->closed);
+  EXPECT_FALSE(second->closed);
+  hub.closed(first);  // the end of the old stream is not the end of the node
+  EXPECT_TRUE(hub.status()["nodes"][0]["connected"].get<bool>());
+}
+
+struct RoundTest : HubTest {
+  std::shared_ptr<FakeLink> a = join("a", 0, 5), c = join("c", 2, 3);
+  RoundTest() {
+    hub.open_round(4, 2, 1, broadcast(4));
+    hub.invite(0, 3);
+  }
+  std::string spoiled() {
+    while (const auto next = event()) {
+      if (next->kind == Event::Kind::spoiled) return next->reason;
+    }
+    return "nothing was spoiled";
+  }
+};
+
+TEST_F(RoundTest, AnInvitationIsFollowedByItsBroadcastAndAnAnswerByAVerdict) {
+  const auto& invitation = a->sent[a->sent.size() - 2]->invitation();
+  EXPECT_EQ(invitation.round(), 4u);
+  EXPECT_EQ(invitation.last_accepted(), 3u);
+  EXPECT_EQ(invitation.length(), a->last().chunk().bytes().size());
+  hub.received(a, offer_of(4, 6));
+  auto next = event();
+  ASSERT_TRUE(next && next->kind == Event::Kind::offered);
+  hub.take(0, next->length);
+  EXPECT_EQ(a->last().take().round(), 4u);
+  hub.received(a, chunk_of(4, 0, "abc"));
+  EXPECT_FALSE(event());
+  hub.received(a, chunk_of(4, 3, "def"));
+  next = event();
+  ASSERT_TRUE(next && next->kind == Event::Kind::answered);
+  EXPECT_EQ(next->bytes.size(), 6u);
+  hub.verdict(0, true, "");
+  EXPECT_TRUE(a->last().verdict().accepted());
+  EXPECT_EQ(last_audit("accepted"), "a: ");
+}
+
+TEST_F(RoundTest, RefusesAnAbsurdLengthUnread) {
+  hub.received(a, offer_of(4, std::size_t{1} << 60));
+  EXPECT_EQ(spoiled(), "it announced an answer of 1152921504606846976 bytes; this federation's have at most 100");
+  EXPECT_TRUE(a->closed);
+}
+
+TEST_F(RoundTest, RefusesAStaleAnswerAndGoesOn) {
+  hub.received(a, offer_of(3, 6));
+  EXPECT_FALSE(event());
+  EXPECT_EQ(a->last().verdict().reason(), "it answers round 3, and round 4 is open");
+  EXPECT_FALSE(a->closed);
+  EXPECT_NE(last_audit("late").find("round 3"), std::string::npos);
+}
+
+TEST_F(RoundTest, RefusesASecondAnswer) {
+  hub.received(a, offer_of(4, 6));
+  hub.received(a, offer_of(4, 6));
+  EXPECT_EQ(spoiled(), "it answered round 4 twice");
+}
+
+TEST_F(RoundTest, RefusesAnAnswerThatNobodyAskedFor) {
+  hub.received(a, chunk_of(4, 0, "abc"));
+  EXPECT_EQ(spoiled(), "it sent an answer that it was not asked for");
+}
+
+TEST_F(RoundTest, RefusesChunksThatDoNotContinueOrGoTooFar) {
+  hub.received(a, offer_of(4, 6));
+  hub.take(0, 6);
+  hub.received(a, chunk_of(4, 2, "abc"));
+  EXPECT_EQ(spoiled(), "a chunk begins at byte 2; expected byte 0");
+  hub.invite(2, 0);
+  hub.received(c, offer_of(4, 6));
+  hub.take(2, 6);
+  hub.received(c, chunk_of(4, 0, "abcdefgh"));
+  EXPECT_EQ(spoiled(), "a chunk goes 2 bytes beyond the announced length of 6");
+}
+
+TEST_F(RoundTest, WhoLeavesInTheMiddleStartsItsAnswerAfresh) {
+  hub.received(a, offer_of(4, 6));
+  hub.take(0, 6);
+  hub.received(a, chunk_of(4, 0, "abc"));
+  hub.closed(a);
+  const auto again = join("a", 0, 5);
+  std::vector<Event::Kind> kinds;
+  while (const auto next = event()) kinds.push_back(next->kind);
+  EXPECT_EQ(kinds, (std::vector{Event::Kind::offered, Event::Kind::left, Event::Kind::joined}));
+  EXPECT_TRUE(hub.invite(0, 3));
+  hub.received(again, offer_of(4, 6));
+  hub.take(0, 6);
+  hub.received(again, chunk_of(4, 0, "abcdef"));
+  event();
+  EXPECT_EQ(event()->kind, Event::Kind::answered);
+}
+
+}  // namespace
+}  // namespace parley::wire

@@ -1,0 +1,87 @@
+// The page that a server shows of itself: its nodes, and the run's report below.
+#pragma once
+
+namespace parley::wire {
+
+// Names and reasons come from nodes, and go into the page as text alone.
+inline constexpr const char* kMonitorPage = R"html(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Parley server</title>
+<style>
+  :root { color-scheme: light dark; --back: #fff; --ink: #1d2733; --faint: #687585; --line: #d9dfe6; --good: #16794c; --bad: #b3261e; }
+  @media (prefers-color-scheme: dark) {
+    :root { --back: #14181d; --ink: #e4e9ef; --faint: #93a0ae; --line: #313a44; --good: #5fc998; --bad: #ff8a80; }
+  }
+  body { margin: 0; background: var(--back); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
+  main { max-width: 70rem; margin: 0 auto; padding: 1.5rem; }
+  h1 { font-size: 1.3rem; margin: 0 0 .2rem; }
+  p { color: var(--faint); margin: 0 0 1rem; }
+  .scroll { overflow-x: auto; }
+  table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+  th, td { text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
+  th { color: var(--faint); font-weight: 500; }
+  td.n, th.n { text-align: right; }
+  .on { color: var(--good); } .off { color: var(--bad); }
+  iframe { border: 0; width: 100%; height: 75vh; margin-top: 1.5rem; border-top: 1px solid var(--line); }
+</style>
+</head>
+<body>
+<main>
+  <h1>Federation</h1>
+  <p id="summary" aria-live="polite">asking the server …</p>
+  <div class="scroll"><table>
+    <thead><tr><th>node</th><th>state</th><th>last seen</th><th class="n">examples</th><th class="n">accepted</th>
+      <th class="n">refused</th><th class="n">received</th><th class="n">sent</th><th>last refusal</th></tr></thead>
+    <tbody id="nodes"></tbody>
+  </table></div>
+</main>
+<iframe id="report" title="The run's report"></iframe>
+<script>
+  "use strict";
+  const query = location.search;
+  const size = n => n < 1e3 ? n + " B" : n < 1e6 ? (n / 1e3).toFixed(1) + " kB" : (n / 1e6).toFixed(1) + " MB";
+  let shownRound = -1;
+  function cell(row, text, kind) {
+    const td = row.insertCell();
+    td.textContent = text;
+    if (kind) td.className = kind;
+  }
+  async function refresh() {
+    const summary = document.getElementById("summary");
+    try {
+      const status = await (await fetch("status.json" + query)).json();
+      const here = status.nodes.filter(n => n.connected).length;
+      summary.textContent = `round ${status.round} · ${here} of ${status.expected} nodes connected` +
+        (status.complete ? "" : " · waiting until all have joined") +
+        (status.connections_refused ? ` · ${status.connections_refused} connections refused` : "");
+      const body = document.getElementById("nodes");
+      body.replaceChildren();
+      for (const n of status.nodes) {
+        const row = body.insertRow();
+        cell(row, n.name);
+        cell(row, n.doing, n.connected ? "on" : "off");
+        cell(row, n.last_seen.replace("T", " ").replace(/\..*/, " UTC"));
+        for (const value of [n.examples, n.accepted, n.refused]) cell(row, value, "n");
+        cell(row, size(n.bytes_in), "n");
+        cell(row, size(n.bytes_out), "n");
+        cell(row, n.last_refusal);
+      }
+      if (status.round !== shownRound) {
+        shownRound = status.round;
+        document.getElementById("report").src = "report" + query;
+      }
+    } catch (error) {
+      summary.textContent = "the server does not answer; trying again";
+    }
+    setTimeout(refresh, 2000);
+  }
+  refresh();
+</script>
+</body>
+</html>
+)html";
+
+}  // namespace parley::wire

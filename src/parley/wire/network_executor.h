@@ -1,0 +1,50 @@
+// The executor of a real federation: the client sides are nodes across a network (wire/node).
+//
+// All of a cohort train at once. Who has an answer offers it and keeps it; the server takes the answers of `window`
+// positions at a time, in the order of the fold, so that its memory does not grow with the cohort. A node that vanishes
+// is asked again when it is back.
+//
+// Threads:  run() on the server's own.
+// Failure:  Stopped when the hub is told to stop; the round is as if it had never begun.
+#pragma once
+
+#include <cstddef>
+
+#include "parley/base/errors.h"
+#include "parley/engine/executor.h"
+#include "parley/wire/hub.h"
+
+namespace parley::wire {
+
+// The server was asked to end. Finished rounds are kept.
+class Stopped : public Error {
+ public:
+  using Error::Error;
+  int exit_code() const override { return 0; }
+};
+
+// When a round ends without all of its cohort.
+struct RoundRules {
+  double deadline = 0.0;   // seconds; who has not offered an answer by then is left out. 0: none
+  std::size_t quorum = 0;  // so many answers are waited for even then; 0: half of the cohort
+  std::size_t enough = 0;  // with so many answers nobody else is waited for; 0: all
+  std::size_t window = 8;  // answers that are held at a time
+};
+
+class NetworkExecutor final : public Executor {
+ public:
+  // All must outlive it.
+  NetworkExecutor(Hub& hub, Journal& journal, const Log& log, const RoundRules& rules)
+      : hub_(hub), journal_(journal), log_(log), rules_(rules) {}
+
+  std::size_t window() const override { return rules_.window; }
+  void run(const RoundInProgress& round) override;
+
+ private:
+  Hub& hub_;
+  Journal& journal_;
+  const Log& log_;
+  RoundRules rules_;
+};
+
+}  // namespace parley::wire

@@ -1,0 +1,370 @@
+#include "parley/wire/node.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "parley/base/errors.h"
+#include "parley/base/version.h"
+#include "parley/store/run_folder.h"
+#include "parley/wire/federation.grpc.pb.h"
+#include "parley/wire/protocol.h"
+#include "parley/wire/trainer.h"
+
+namespace parley::wire {
+namespace {
+
+namespace pb = parley::wire::v1;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr auto kBeat = 5s;
+constexpr auto kSilence = 30s;  // the server answers every beat
+constexpr auto kConnect = 10s;
+constexpr Milliseconds kFirstWait = 100ms, kLongestWait = 10s;
+
+std::shared_ptr<grpc::ChannelCredentials> credentials(const std::optional<TlsFiles>& tls) {
+  if (!tls) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({.pem_root_certs = read_file(tls->authority),
+                               .pem_private_key = read_file(tls->key),
+                               .pem_cert_chain = read_file(tls->certificate)});
+}
+
+std::shared_ptr<grpc::Channel> dial(const NodeSetup& setup) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kLongestMessage);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 15'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 15'000);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own, also beside other nodes
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(setup.server, credentials(setup.tls), arguments);
+}
+
+// Twice as long after every failure, and never the same for two nodes, so that they do not come back as a herd.
+class BackOff {
+ public:
+  Milliseconds next() {
+    std::uniform_real_distribution<double> share(0.5, 1.0);
+    const auto wait = Milliseconds(static_cast<long>(share(random_) * static_cast<double>(longest_.count())));
+    longest_ = std::min(2 * longest_, kLongestWait);
+    return wait;
+  }
+  void reset() { longest_ = kFirstWait; }
+
+ private:
+  Milliseconds longest_ = kFirstWait;
+  std::mt19937 random_{std::random_device{}()};
+};
+
+enum class Ending { finished, lost };
+
+}  // namespace
+
+// One connection at a time; the trainer outlives them.
+struct Node::Parts {
+  NodeSetup setup;
+  const Log& log;
+  FolderLock lock;
+
+  // A write may block for as long as the server does not read, so that it has a lock of its own.
+  std::mutex write_mutex;
+  grpc::ClientReaderWriter<pb::ToServer, pb::ToNode>* stream = nullptr;  // of the connection in use
+  std::shared_ptr<const Outcome> offered;                                // on that connection; waits for Take
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stopping = false;
+  grpc::ClientContext* context = nullptr;  // of the connection in use
+  std::atomic<Clock::rep> heard{0};
+
+  ServerTerms agreed;
+  std::vector<std::size_t> sizes;
+  std::unique_ptr<Trainer> trainer;
+  std::optional<OwnExperiment> own;
+  std::size_t longest = 0;  // broadcast
+  std::optional<std::pair<Question, Assembly>> incoming;
+
+  Parts(NodeSetup given, const Log& to) : setup(std::move(given)), log(to), lock(setup.folder) {}
+
+  bool send(const pb::ToServer& message) {
+    const std::lock_guard guard(write_mutex);
+    return stream != nullptr && stream->Write(message);
+  }
+
+  Ending converse();
+  bool connect(grpc::Channel& channel);
+  using Talk = grpc::ClientReaderWriter<pb::ToServer, pb::ToNode>;
+  bool listen(Talk& talk, Ending& ending);
+  bool vector_part(const pb::ToNode& message);
+  void join(const pb::Terms& terms);
+  void start(const pb::Welcome& welcome);
+  void invited(const pb::Invitation& invitation);
+  void chunk(const pb::Chunk& chunk);
+  void offer(const std::shared_ptr<const Outcome>& outcome);
+  void deliver(std::size_t round);
+  void keep_alive(const std::stop_token& end);
+  std::string run_name() const { return agreement_of(*own->experiment).settings; }
+};
+
+Node::Node(NodeSetup setup, const Log& log) {
+  make_folder(setup.folder);
+  parts_ = std::make_unique<Parts>(std::move(setup), log);
+}
+
+Node::~Node() = default;
+
+void Node::stop() {
+  const std::lock_guard guard(parts_->mutex);
+  parts_->stopping = true;
+  if (parts_->context != nullptr) parts_->context->TryCancel();
+  parts_->changed.notify_all();
+}
+
+void Node::run() {
+  BackOff back_off;
+  while (true) {
+    const auto began = Clock::now();
+    if (parts_->converse() == Ending::finished) return;
+    if (Clock::now() - began > kLongestWait) back_off.reset();
+    const Milliseconds wait = back_off.next();
+    std::unique_lock guard(parts_->mutex);
+    if (parts_->stopping) return;
+    parts_->log.say("back in", {{"node", parts_->setup.name}, {"milliseconds", std::to_string(wait.count())}});
+    if (parts_->changed.wait_for(guard, wait, [&] { return parts_->stopping; })) return;
+  }
+}
+
+// In steps, so that stop() need not wait for all of it.
+bool Node::Parts::connect(grpc::Channel& channel) {
+  const auto until = Clock::now() + kConnect;
+  while (Clock::now() < until) {
+    if (channel.WaitForConnected(std::chrono::system_clock::now() + 250ms)) return true;
+    const std::lock_guard guard(mutex);
+    if (stopping) return false;
+  }
+  return false;
+}
+
+// A whole connection, from dialling to its end.
+Ending Node::Parts::converse() {
+  const auto channel = dial(setup);
+  if (!connect(*channel)) {
+    log.say("no connection", {{"node", setup.name}, {"server", setup.server}});
+    return Ending::lost;
+  }
+  const auto stub = pb::Federation::NewStub(channel);
+  grpc::ClientContext call;
+  const auto talk = stub->Join(&call);
+  {
+    const std::scoped_lock guard(write_mutex, mutex);
+    if (stopping) call.TryCancel();
+    context = &call;
+    stream = talk.get();
+    offered.reset();
+  }
+  incoming.reset();
+  heard = Clock::now().time_since_epoch().count();
+  Ending ending = Ending::lost;
+  {
+    const std::jthread pulse([this](const std::stop_token& end) { keep_alive(end); });
+    pb::ToServer hello;
+    hello.mutable_hello()->set_protocol(kProtocol);
+    hello.mutable_hello()->set_program(kVersion);
+    hello.mutable_hello()->set_name(setup.name);
+    std::exception_ptr failed;
+    try {
+      if (send(hello)) {
+        while (listen(*talk, ending)) {
+        }
+      }
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    call.TryCancel();
+    const std::scoped_lock guard(write_mutex, mutex);
+    stream = nullptr;
+    context = nullptr;
+    changed.notify_all();
+    if (failed) std::rethrow_exception(failed);
+  }
+  const grpc::Status status = talk->Finish();
+  if (ending == Ending::lost) log.say("lost", {{"node", setup.name}, {"reason", status.error_message()}});
+  return ending;
+}
+
+// One message. False at the end.
+bool Node::Parts::listen(Talk& talk, Ending& ending) {
+  pb::ToNode message;
+  if (!talk.Read(&message)) return false;
+  heard = Clock::now().time_since_epoch().count();
+  switch (message.what_case()) {
+    case pb::ToNode::kTerms: join(message.terms()); return true;
+    case pb::ToNode::kWelcome: start(message.welcome()); return true;
+    case pb::ToNode::kInvitation:
+    case pb::ToNode::kChunk: return vector_part(message);
+    case pb::ToNode::kTake: deliver(message.take().round()); return true;
+    case pb::ToNode::kVerdict:
+      log.say(message.verdict().accepted() ? "accepted" : "answer refused",
+              {{"node", setup.name},
+               {"round", std::to_string(message.verdict().round())},
+               {"reason", message.verdict().reason()}});
+      return true;
+    case pb::ToNode::kRefusal:
+      if (message.refusal().final()) fail("{} refuses '{}': {}", setup.server, setup.name, message.refusal().reason());
+      log.say("refused", {{"node", setup.name}, {"reason", message.refusal().reason()}});
+      return false;
+    case pb::ToNode::kGoodbye:
+      log.say("goodbye", {{"node", setup.name}, {"reason", message.goodbye().reason()}});
+      if (message.goodbye().finished()) ending = Ending::finished;
+      return false;
+    default: return true;  // a beat
+  }
+}
+
+// A broadcast that does not fit is the connection's fault, or a server's that is not ours; a new one may do better.
+bool Node::Parts::vector_part(const pb::ToNode& message) {
+  try {
+    if (message.has_invitation()) {
+      invited(message.invitation());
+    } else {
+      chunk(message.chunk());
+    }
+    return true;
+  } catch (const Error& error) {
+    log.say("unusable broadcast", {{"node", setup.name}, {"reason", error.what()}});
+    return false;
+  }
+}
+
+void Node::Parts::join(const pb::Terms& terms) {
+  if (!own || terms.config() != agreed.config || terms.rows() != agreed.rows) {
+    trainer.reset();
+    sizes.clear();
+    agreed = {
+        .config = terms.config(),
+        .rows = terms.rows(),
+        .transform = {{terms.scale().begin(), terms.scale().end()}, {terms.shift().begin(), terms.shift().end()}}};
+    try {
+      own = setup.prepare(agreed, {});
+    } catch (const InputError& error) {
+      pb::ToServer decline;
+      decline.mutable_decline()->set_reason(error.what());
+      send(decline);
+      throw;
+    }
+  }
+  const Federated& federated = own->experiment->federated;
+  const Agreement agreement = agreement_of(*own->experiment);
+  pb::ToServer answer;
+  pb::Facts& facts = *answer.mutable_facts();
+  facts.set_client(agreed.rows ? own->row : 0);
+  facts.set_examples(federated.partition.clients.at(own->row).size());
+  facts.set_layout(agreement.layout);
+  facts.set_initial(agreement.initial);
+  facts.set_settings(agreement.settings);
+  facts.set_task(agreement.task);
+  send(answer);
+}
+
+void Node::Parts::start(const pb::Welcome& welcome) {
+  if (!own) fail("the server welcomes before it has said to what; use the same version of parley at both ends");
+  std::vector<std::size_t> all(welcome.sizes().begin(), welcome.sizes().end());
+  log.say("welcome", {{"node", setup.name}, {"client", std::to_string(welcome.client())}});
+  if (trainer && all == sizes) return;
+  sizes = std::move(all);
+  trainer.reset();
+  if (!agreed.rows) own = setup.prepare(agreed, sizes);
+  longest = longest_broadcast(*own->experiment);
+  trainer = std::make_unique<Trainer>(*own, setup.folder / "records", run_name(),
+                                      [this](const auto& outcome) { offer(outcome); });
+}
+
+void Node::Parts::invited(const pb::Invitation& invitation) {
+  if (!trainer) fail("the server invites before it has welcomed; use the same version of parley at both ends");
+  if (invitation.length() == 0 || invitation.length() > longest) {
+    fail<RunError>("the server announced a broadcast of {} bytes; this model's has at most {}", invitation.length(),
+                   longest);
+  }
+  incoming.emplace(Question{.round = invitation.round(),
+                            .client = invitation.client(),
+                            .cohort = invitation.cohort(),
+                            .seed = invitation.seed(),
+                            .last_accepted = invitation.last_accepted(),
+                            .broadcast = {}},
+                   Assembly(invitation.length()));
+}
+
+void Node::Parts::chunk(const pb::Chunk& chunk) {
+  if (!incoming || chunk.round() != incoming->first.round) return;
+  auto& [question, assembly] = *incoming;
+  assembly.add(chunk.offset(), chunk.bytes());
+  if (!assembly.complete()) return;
+  question.broadcast = assembly.take();
+  Question complete = std::move(question);
+  incoming.reset();
+  log.say("invited", {{"node", setup.name}, {"round", std::to_string(complete.round)}});
+  trainer->ask(std::move(complete));
+}
+
+// On the trainer's thread, or on the listener's when the answer was there already.
+void Node::Parts::offer(const std::shared_ptr<const Outcome>& outcome) {
+  pb::ToServer message;
+  if (outcome->refusal.empty()) {
+    message.mutable_offer()->set_round(outcome->round);
+    message.mutable_offer()->set_length(outcome->update.size());
+    message.mutable_offer()->set_epochs(outcome->epochs);
+  } else {
+    message.mutable_decline()->set_round(outcome->round);
+    message.mutable_decline()->set_reason(outcome->refusal);
+    log.say("no answer", {{"node", setup.name}, {"reason", outcome->refusal}});
+  }
+  const std::lock_guard guard(write_mutex);
+  if (stream == nullptr || offered == outcome) return;  // the server will ask again, or knows
+  offered = outcome;
+  stream->Write(message);
+}
+
+void Node::Parts::deliver(std::size_t round) {
+  std::shared_ptr<const Outcome> outcome;
+  {
+    const std::lock_guard guard(write_mutex);
+    outcome = offered;
+  }
+  if (!outcome || outcome->round != round) return;
+  const auto* bytes = reinterpret_cast<const char*>(outcome->update.data());
+  for (std::size_t at = 0; at < outcome->update.size(); at += kChunk) {
+    pb::ToServer message;
+    message.mutable_chunk()->set_round(round);
+    message.mutable_chunk()->set_offset(at);
+    message.mutable_chunk()->set_bytes(bytes + at, std::min(kChunk, outcome->update.size() - at));
+    if (!send(message)) return;
+  }
+}
+
+// Beats, and ends a connection on which the server has been silent for too long.
+void Node::Parts::keep_alive(const std::stop_token& end) {
+  pb::ToServer beat;
+  beat.mutable_beat();
+  auto due = Clock::now() + kBeat;
+  while (true) {
+    {
+      std::unique_lock guard(mutex);
+      changed.wait_until(guard, due, [&] { return end.stop_requested() || context == nullptr; });
+      if (end.stop_requested() || context == nullptr) return;
+      if (Clock::now().time_since_epoch().count() - heard > Clock::duration(kSilence).count()) {
+        context->TryCancel();
+        return;
+      }
+    }
+    if (Clock::now() < due) continue;
+    due = Clock::now() + kBeat;
+    send(beat);
+  }
+}
+
+}  // namespace parley::wire

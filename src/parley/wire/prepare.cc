@@ -1,0 +1,67 @@
+#include "parley/wire/prepare.h"
+
+#include "parley/base/errors.h"
+
+namespace parley::wire {
+namespace {
+
+Config settings_for(const NodeData& own, const std::string& servers, bool rows) {
+  Config config = own.file.empty() ? Config::parse(servers, "the server's settings") : Config::read(own.file);
+  config.drop("evaluate");  // the server's business
+  if (!rows) {
+    config.erase("partition");
+    config.set("partition.kind=iid");
+    config.set("partition.clients=1");
+    if (own.file.empty()) config.erase("data");
+  }
+  for (const auto& assignment : own.data) config.set("data." + assignment);
+  return config;
+}
+
+void require_sense(const NodeData& own, bool rows) {
+  if (rows && !own.client) {
+    fail("this federation's nodes are the clients of its [partition]; say which one this is with --client");
+  }
+  if (!rows && own.client) {
+    fail("--client {}: this federation's nodes have data of their own (serve.nodes); describe them with --data instead",
+         *own.client);
+  }
+  if (!rows && own.data.empty() && own.file.empty()) {
+    fail("this federation's nodes have data of their own; say which, for example --data name=csv --data path=FILE");
+  }
+}
+
+// Values mean the same at all nodes only when they are scaled alike.
+void see_as(Experiment& experiment, const Affine& transform) {
+  const Dataset& train = *experiment.federated.data.train;
+  const std::size_t channels =
+      train.shape.size() == 1 || train.shape.size() == 3 ? static_cast<std::size_t>(train.shape[0]) : 1;
+  const std::size_t count = transform.scale.size();
+  if (transform.shift.size() != count || (count > 1 && count != channels)) {
+    fail("the server's data have {} channels, these {}; see that they have the same shape", count, channels);
+  }
+  auto seen = std::make_shared<Dataset>(train);
+  seen->transform = transform;
+  experiment.federated.data.train = std::move(seen);
+}
+
+}  // namespace
+
+decltype(NodeSetup::prepare) preparer(NodeData data, const Catalogue& catalogue) {
+  const auto cache = std::make_shared<DataCache>();
+  return [own = std::move(data), &catalogue, cache](const ServerTerms& terms,
+                                                    const std::vector<std::size_t>& sizes) -> OwnExperiment {
+    require_sense(own, terms.rows);
+    const Settings settings = resolve(settings_for(own, terms.config, terms.rows), catalogue);
+    auto experiment = std::make_shared<Experiment>(build(settings, catalogue, *cache, sizes));
+    if (!terms.rows) see_as(*experiment, terms.transform);
+    const std::size_t row = own.client.value_or(0);
+    if (row >= experiment->federated.partition.clients.size()) {
+      fail("--client {}: the partition has {} clients; expected 0 to {}", row,
+           experiment->federated.partition.clients.size(), experiment->federated.partition.clients.size() - 1);
+    }
+    return {experiment, row};
+  };
+}
+
+}  // namespace parley::wire

@@ -1,0 +1,50 @@
+// What both ends of a stream agree on: sizes, chunks, and the facts by which a node and a server know that they train
+// the same thing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parley/base/bytes.h"
+#include "parley/engine/experiment.h"
+
+namespace parley::wire {
+
+inline constexpr std::uint32_t kProtocol = 1;
+inline constexpr std::size_t kChunk = std::size_t{1} << 20;
+// No message is longer: a chunk and what names it, or the terms of a run.
+inline constexpr int kLongestMessage = 4 << 20;
+
+// The most bytes that an answer or a broadcast of this experiment can have. What announces more is refused unread.
+std::size_t longest_update(const SharedSchema& schema);
+std::size_t longest_broadcast(const Experiment& experiment);
+
+// Puts a vector together again that comes in chunks. Memory grows with what has come, not with what was announced.
+//
+// Failure:  InputError for a chunk that does not continue the last one, or goes beyond the announced length.
+class Assembly {
+ public:
+  explicit Assembly(std::size_t length) : length_(length) {}
+  void add(std::size_t offset, std::string_view chunk);
+  bool complete() const { return bytes_.size() == length_; }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  std::size_t length_;
+  Bytes bytes_;
+};
+
+// What must be the same at both ends, as fingerprints and words.
+struct Agreement {
+  std::string layout;
+  std::string initial;
+  std::string settings;
+  std::string task;  // "examples of [28, 28], 10 classes"
+};
+Agreement agreement_of(const Experiment& experiment);
+// Why a node that says `theirs` cannot take part; empty when it can.
+std::string difference(const Agreement& ours, const Agreement& theirs);
+
+}  // namespace parley::wire

@@ -1,0 +1,136 @@
+#include "parley/wire/serve.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "parley/base/errors.h"
+#include "parley/wire/keys.h"
+#include "parley/wire/monitor.h"
+#include "parley/wire/network_executor.h"
+#include "parley/wire/server.h"
+
+namespace parley::wire {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+// How long nodes have to come and hear that the run is over.
+constexpr auto kFarewell = 10s;
+
+void refuse_unfit(const Settings& settings) {
+  if (settings.among_peers) {
+    fail("method.name = \"{}\": peers have no server; run it with parley run", settings.method.text("name"));
+  }
+  if (settings.evaluate.flag("clients")) {
+    fail("evaluate.clients = true: a server cannot see its nodes' test data; set false");
+  }
+  if (settings.run.integer("checkpoint_every") != 1) {
+    fail("run.checkpoint_every = {}: a server must be able to go on after any round; set 1",
+         settings.run.integer("checkpoint_every"));
+  }
+  for (const char* key : {"quorum", "enough"}) {
+    if (settings.serve.integer(key) > 0 && settings.server.integer("min_clients") == 0) {
+      fail(
+          "serve.{} = {}: a round with fewer than half of its cohort stops the run unless server.min_clients says less;"
+          " set that too",
+          key, settings.serve.integer(key));
+    }
+  }
+  if (settings.serve.integer("nodes") > 0 && settings.server.integer("examples") > 0) {
+    fail("server.examples = {}: they would be taken from the clients, whose data are not here (serve.nodes); set 0",
+         settings.server.integer("examples"));
+  }
+}
+
+JoinTerms terms_of(const Experiment& experiment) {
+  const auto nodes = static_cast<std::size_t>(experiment.settings.serve.integer("nodes"));
+  return {.config = experiment.settings.to_toml(),
+          .agreement = agreement_of(experiment),
+          .rows = nodes == 0,
+          .sizes = nodes == 0 ? experiment.sizes : std::vector<std::size_t>(nodes),
+          .transform = experiment.federated.data.train->transform};
+}
+
+RoundRules rules_of(const Settings& settings) {
+  const auto count = [&](const char* key) { return static_cast<std::size_t>(settings.serve.integer(key)); };
+  const auto least = static_cast<std::size_t>(settings.server.integer("min_clients"));
+  return {.deadline = settings.serve.real("deadline"),
+          .quorum = std::max(count("quorum"), least),
+          .enough = count("enough"),
+          .window = count("window")};
+}
+
+std::vector<std::size_t> sizes_of(const std::vector<Member>& members) {
+  std::vector<std::size_t> sizes(members.size());
+  for (const Member& member : members) sizes.at(member.client) = member.examples;
+  return sizes;
+}
+
+std::unique_ptr<Monitor> open_window(const ServeSetup& setup, const Hub& hub, const Log& log) {
+  if (setup.monitor.empty()) return nullptr;
+  const std::string token = new_token(), host = setup.monitor.substr(0, setup.monitor.rfind(':'));
+  auto monitor = std::make_unique<Monitor>(setup.monitor, token,
+                                           Window{.status = [&hub] { return hub.status(); }, .report = setup.report});
+  write_viewpoint(viewpoint_of(setup.folder), {host == "0.0.0.0" ? "127.0.0.1" : host, monitor->port(), token});
+  log.say("monitor", {{"address", fmt::format("{}:{}", host, monitor->port())},
+                      {"token_in", viewpoint_of(setup.folder).string()}});
+  return monitor;
+}
+
+void say_farewell(Hub& hub) {
+  const auto until = Clock::now() + kFarewell;
+  while (!hub.all_told() && Clock::now() < until) std::this_thread::sleep_for(20ms);
+}
+
+}  // namespace
+
+fs::path journal_of(const fs::path& run_folder) {
+  return run_folder / "federation" / "journal.sqlite";
+}
+
+fs::path viewpoint_of(const fs::path& run_folder) {
+  return run_folder / "federation" / "monitor.json";
+}
+
+RunSummary serve(const ServeSetup& setup, const Log& log) {
+  refuse_unfit(setup.settings);
+  DataCache cache;
+  Experiment experiment = build(setup.settings, *setup.catalogue, cache);
+  JoinTerms terms = terms_of(experiment);
+  const bool rows = terms.rows;
+  make_folder(journal_of(setup.folder).parent_path());
+  const FolderLock lock(journal_of(setup.folder).parent_path());
+  Journal journal(journal_of(setup.folder), terms.agreement.settings);
+  RevocationList revoked(setup.revoked);
+  Hub hub(std::move(terms), longest_update(share(experiment.method->schema())), journal, log,
+          [&](const std::string& serial) { return revoked.contains(serial); });
+  const Server server(hub, setup.address, setup.tls);
+  const auto monitor = open_window(setup, hub, log);
+  journal.audit("started", "", 0, setup.address);
+  if (setup.listening) setup.listening(server.port(), hub);
+  try {
+    const auto members = hub.await_complete();
+    if (!members) throw Stopped("stopped before all nodes had joined; start again to go on");
+    if (!rows) experiment = build(setup.settings, *setup.catalogue, cache, sizes_of(*members));
+    const auto crew = [&](Workers&, const DataOf&, ClientStore&) {
+      return std::make_unique<NetworkExecutor>(hub, journal, log, rules_of(setup.settings));
+    };
+    RunSummary summary = run_experiment(experiment, setup.folder,
+                                        {.threads = setup.threads,
+                                         .resume = fs::exists(setup.folder / "config.toml"),
+                                         .make_executor = crew,
+                                         .progress = setup.progress});
+    journal.audit("finished", "", summary.metrics.size(), journal.head());
+    hub.finish(true, "the run is over");
+    say_farewell(hub);
+    return summary;
+  } catch (const Error& error) {
+    hub.finish(false, "the server stops; it may be back");
+    say_farewell(hub);
+    journal.audit("stopped", "", 0, error.what());
+    throw;
+  }
+}
+
+}  // namespace parley::wire

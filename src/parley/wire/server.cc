@@ -1,0 +1,166 @@
+#include "parley/wire/server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <thread>
+
+#include "parley/base/errors.h"
+#include "parley/base/files.h"
+#include "parley/wire/federation.grpc.pb.h"
+#include "parley/wire/keys.h"
+
+namespace parley::wire {
+namespace {
+
+std::string property(const grpc::CallbackServerContext& context, const char* name) {
+  const auto values = context.auth_context()->FindPropertyValues(name);
+  return values.size() == 1 ? std::string(values[0].data(), values[0].size()) : "";
+}
+
+// One stream. Lives until gRPC is done with it, however long the hub holds on.
+class Stream final : public grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>, public Link {
+ public:
+  // Keeps itself alive until OnDone.
+  static Stream* start(Hub& hub, grpc::CallbackServerContext& context) {
+    auto stream = std::shared_ptr<Stream>(new Stream(hub, context));
+    stream->self_ = stream;
+    hub.opened(stream);
+    stream->StartRead(&stream->incoming_);
+    return stream.get();
+  }
+
+  void send(ToNode message) override {
+    const std::lock_guard lock(mutex_);
+    if (closing_ || broken_) return;
+    outgoing_.push_back(std::move(message));
+    if (outgoing_.size() == 1) StartWrite(outgoing_.front().get());
+  }
+  void close() override {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    if (outgoing_.empty()) finish();
+  }
+  void cut() override {
+    const std::lock_guard lock(mutex_);
+    if (!done_) context_->TryCancel();
+  }
+  std::string identity() const override { return identity_; }
+  std::string serial() const override { return serial_; }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      hub_.closed(self_);
+      return close();
+    }
+    hub_.received(self_, incoming_);
+    const std::lock_guard lock(mutex_);
+    if (!finished_) StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    outgoing_.pop_front();
+    if (!ok) {
+      broken_ = true;
+      outgoing_.clear();
+    }
+    if (!outgoing_.empty()) return StartWrite(outgoing_.front().get());
+    if (closing_ || broken_) finish();
+  }
+
+  void OnDone() override {
+    hub_.closed(self_);
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    self_.reset();
+  }
+
+ private:
+  Stream(Hub& hub, grpc::CallbackServerContext& context)
+      : hub_(hub),
+        context_(&context),
+        identity_(property(context, GRPC_X509_CN_PROPERTY_NAME)),
+        serial_(serial_of(property(context, GRPC_X509_PEM_CERT_PROPERTY_NAME))) {}
+
+  void finish() {
+    if (finished_) return;
+    finished_ = true;
+    Finish(grpc::Status::OK);
+  }
+
+  Hub& hub_;
+  grpc::CallbackServerContext* context_;
+  const std::string identity_, serial_;
+  std::shared_ptr<Stream> self_;
+  pb::ToServer incoming_;
+
+  std::mutex mutex_;
+  std::deque<ToNode> outgoing_;  // the front is being written
+  bool closing_ = false, broken_ = false, finished_ = false, done_ = false;
+};
+
+class Service final : public pb::Federation::CallbackService {
+ public:
+  explicit Service(Hub& hub) : hub_(hub) {}
+  grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>* Join(grpc::CallbackServerContext* context) override {
+    return Stream::start(hub_, *context);
+  }
+
+ private:
+  Hub& hub_;
+};
+
+std::shared_ptr<grpc::ServerCredentials> credentials(const std::optional<TlsFiles>& tls) {
+  if (!tls) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = read_file(tls->authority);
+  options.pem_key_cert_pairs.push_back({read_file(tls->key), read_file(tls->certificate)});
+  return grpc::SslServerCredentials(options);
+}
+
+}  // namespace
+
+struct Server::Parts {
+  explicit Parts(Hub& hub) : service(hub) {}
+  Service service;
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;
+  std::jthread caretaker;
+};
+
+Server::Server(Hub& hub, const std::string& address, const std::optional<TlsFiles>& tls)
+    : parts_(std::make_unique<Parts>(hub)) {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address, credentials(tls), &parts_->port);
+  builder.RegisterService(&parts_->service);
+  builder.SetMaxReceiveMessageSize(kLongestMessage);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server must not share the port unseen
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 15'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 15'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  parts_->server = builder.BuildAndStart();
+  if (!parts_->server || parts_->port == 0) {
+    fail("{}: cannot listen there; is another server using the port, and do the keys fit each other?", address);
+  }
+  parts_->caretaker = std::jthread([&hub](const std::stop_token& end) {
+    while (!end.stop_requested()) {
+      hub.look_after();
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+  });
+}
+
+Server::~Server() {
+  parts_->caretaker.request_stop();
+  parts_->caretaker.join();
+  parts_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+}
+
+int Server::port() const {
+  return parts_->port;
+}
+
+}  // namespace parley::wire

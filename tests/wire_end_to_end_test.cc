@@ -1,0 +1,311 @@
+// parley serve and parley join as real processes on loopback: the bytes of parley run, whatever is killed meanwhile.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "program.h"
+
+namespace parley::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kNodes = 8;
+constexpr const char* kExperiment = R"(
+[run]
+rounds = 5
+[data]
+name = "synthetic"
+rows = 400
+features = 8
+classes = 4
+[partition]
+kind = "dirichlet"
+clients = 8
+alpha = 1.0
+[model]
+name = "mlp"
+hidden = [6]
+[client]
+batch = 10
+lr = 0.05
+)";
+
+// One that nobody uses now.
+int free_port() {
+  const int handle = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ::bind(handle, reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(handle, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(handle);
+  return ntohs(address.sin_port);
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+class Wire : public testing::Test {
+ protected:
+  Wire() { write_text(folder / "a.toml", kExperiment); }
+
+  std::vector<std::string> with_settings(std::vector<std::string> arguments) const {
+    for (const auto& word : words_of(settings)) arguments.insert(arguments.end(), {"--set", word});
+    return arguments;
+  }
+  std::unique_ptr<Process> start(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), parley_binary());
+    return std::make_unique<Process>(arguments, folder.path());
+  }
+  std::unique_ptr<Process> start_server(const std::string& more = "") const {
+    auto arguments = with_settings({"serve", "a.toml", "--listen", address, "--out", "served", "--threads", "1"});
+    for (const auto& word : words_of(more.empty() ? security : more)) arguments.push_back(word);
+    return start(arguments);
+  }
+  std::unique_ptr<Process> start_node(std::size_t client, const std::string& more = "") const {
+    std::vector<std::string> arguments{"join", "--server", address, "--client", std::to_string(client)};
+    for (const auto& word : words_of(more.empty() ? security : more)) arguments.push_back(word);
+    return start(arguments);
+  }
+  void start_nodes() {
+    for (std::size_t client = 0; client < kNodes; ++client) nodes.push_back(start_node(client));
+  }
+  std::string simulated() const {
+    const Outcome run = parley(folder.path(), with_settings({"run", "a.toml", "--out", "run", "--threads", "1"}));
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return read_text(folder / "run/model.safetensors");
+  }
+  std::string served() const { return read_text(folder / "served/model.safetensors"); }
+  std::size_t rounds_served() const {
+    const auto file = folder / "served/metrics.jsonl";
+    return std::filesystem::exists(file) ? count_lines(file) : 0;
+  }
+  // False when it did not come true in a minute.
+  static bool eventually(const std::function<bool()>& condition) {
+    for (int tries = 0; tries < 1200 && !condition(); ++tries) std::this_thread::sleep_for(50ms);
+    return condition();
+  }
+  void expect_well_ended(Process& process) const {
+    const Outcome outcome = process.wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+
+  TempFolder folder;
+  std::string settings, security = "--insecure";
+  const std::string address = "127.0.0.1:" + std::to_string(free_port());
+  std::vector<std::unique_ptr<Process>> nodes;
+};
+
+class WireMethods : public Wire, public testing::WithParamInterface<const char*> {};
+
+TEST_P(WireMethods, GiveTheSimulationsModelBitForBit) {
+  settings = GetParam();
+  const auto server = start_server();
+  start_nodes();
+  expect_well_ended(*server);
+  for (const auto& node : nodes) expect_well_ended(*node);
+  EXPECT_EQ(served(), simulated());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WireMethods,
+                         testing::Values("method.name=fedavg", "method.name=fedavg server.participation=0.5",
+                                         "method.name=fola", "method.name=fola method.curvature=input",
+                                         "method.name=scaffold", "method.name=virtual", "method.name=fne"));
+
+TEST_F(Wire, GoesOnAfterKillsOfTheServerAndOfANodeWithTheSameBytes) {
+  settings = "method.name=scaffold run.rounds=12 client.epochs=20";  // clients remember
+  auto server = start_server();
+  start_nodes();
+  for (int kill = 0; kill < 2; ++kill) {
+    const std::size_t before = rounds_served();
+    ASSERT_TRUE(eventually([&] { return rounds_served() > before; }));
+    server->kill(SIGKILL);
+    nodes[3]->kill(SIGKILL);
+    server->wait();
+    nodes[3] = start_node(3);
+    server = start_server();
+  }
+  expect_well_ended(*server);
+  for (const auto& node : nodes) expect_well_ended(*node);
+  EXPECT_EQ(rounds_served(), 12u);
+  EXPECT_EQ(served(), simulated());
+  const Outcome audit = parley(folder.path(), {"audit", "served", "--quiet"});
+  EXPECT_EQ(audit.exit_code, 0) << audit.err;
+  EXPECT_NE(audit.out.find("the chain is whole"), std::string::npos);
+}
+
+TEST_F(Wire, DoesNotWaitForAHungNodeBeyondTheDeadline) {
+  settings = "serve.deadline=1 run.rounds=4 client.epochs=2";
+  const auto server = start_server();
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  nodes[2]->kill(SIGSTOP);
+  expect_well_ended(*server);
+  EXPECT_EQ(rounds_served(), 4u);
+  const auto last = read_text(folder / "served/metrics.jsonl");
+  EXPECT_NE(last.find("client 2: no answer within 1 s"), std::string::npos) << last;
+}
+
+TEST_F(Wire, ANodeThatWasKilledIsAskedAgain) {
+  settings = "run.rounds=6 client.epochs=20";
+  const auto server = start_server();
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  nodes[5]->kill(SIGKILL);
+  nodes[5]->wait();
+  std::this_thread::sleep_for(300ms);
+  nodes[5] = start_node(5);
+  expect_well_ended(*server);
+  EXPECT_EQ(served(), simulated());
+}
+
+TEST_F(Wire, StopsOnSigtermAndSaysHowToGoOn) {
+  settings = "run.rounds=50 client.epochs=20";
+  const auto server = start_server();
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  server->kill(SIGTERM);
+  const Outcome outcome = server->wait();
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.err.find("start again to go on"), std::string::npos) << outcome.err;
+  nodes[0]->kill(SIGTERM);
+  expect_well_ended(*nodes[0]);
+}
+
+TEST_F(Wire, AFolderHasOneServer) {
+  const auto server = start_server();
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(folder / "served/federation/journal.sqlite"); }));
+  const Outcome second =
+      parley(folder.path(), {"serve", "a.toml", "--listen", "127.0.0.1:0", "--insecure", "--out", "served"});
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_NE(second.err.find("another process"), std::string::npos) << second.err;
+}
+
+TEST_F(Wire, RefusesWhatDoesNotFitOnBothSides) {
+  const auto server = start_server();
+  write_text(folder / "other.toml", std::string(kExperiment) + "epochs = 3\n");
+  const Outcome node =
+      parley(folder.path(), {"join", "other.toml", "--server", address, "--client", "0", "--insecure"});
+  EXPECT_EQ(node.exit_code, 2);
+  EXPECT_NE(node.err.find("other settings"), std::string::npos) << node.err;
+  const Outcome nowhere = parley(folder.path(), {"join", "--server", address, "--client", "99", "--insecure"});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_NE(nowhere.err.find("--client 99: the partition has 8 clients"), std::string::npos) << nowhere.err;
+  const Outcome audit = parley(folder.path(), {"audit", "served"});
+  EXPECT_NE(audit.out.find("other settings"), std::string::npos) << audit.out;
+  EXPECT_NE(audit.out.find("declined"), std::string::npos) << audit.out;
+}
+
+TEST_F(Wire, InsecureIsForLoopback) {
+  const Outcome far = parley(folder.path(), {"serve", "a.toml", "--listen", "0.0.0.0:0", "--insecure"});
+  EXPECT_EQ(far.exit_code, 2);
+  EXPECT_NE(far.err.find("beyond this machine"), std::string::npos) << far.err;
+  const Outcome bare = parley(folder.path(), {"join", "--server", address, "--client", "0"});
+  EXPECT_EQ(bare.exit_code, 2);
+  EXPECT_NE(bare.err.find("--keys"), std::string::npos) << bare.err;
+}
+
+TEST_F(Wire, NodesWithFilesOfTheirOwnTrainTogether) {
+  std::string rows[2];
+  for (int i = 0; i < 60; ++i) {
+    rows[i % 2] += std::to_string(i % 3) + "," + std::to_string((i * 7) % 11) + "," + std::to_string(i % 3 * 10) + "\n";
+  }
+  write_text(folder / "a.csv", "label,x,y\n" + rows[0]);
+  write_text(folder / "b.csv", "label,x,y\n" + rows[1]);
+  write_text(folder / "a.toml",
+             "[run]\nrounds = 3\n[data]\nname = \"csv\"\npath = \"a.csv\"\nlabel = \"label\"\nnormalize = \"none\"\n"
+             "test_fraction = 0.2\n[model]\nname = \"mlp\"\nhidden = [4]\n[client]\nlr = 0.01\n[serve]\nnodes = 2\n");
+  const auto server = start_server();
+  for (const char* name : {"a", "b"}) {
+    nodes.push_back(start({"join", "--server", address, "--name", name, "--insecure", "--data", "name=csv", "--data",
+                           std::string("path=") + name + ".csv", "--data", "label=label", "--data", "normalize=none"}));
+  }
+  expect_well_ended(*server);
+  for (const auto& node : nodes) expect_well_ended(*node);
+  EXPECT_EQ(rounds_served(), 3u);
+}
+
+class WireTls : public Wire {
+ protected:
+  WireTls() {
+    security = "--keys keys";
+    keys("ca");
+    keys("server --host 127.0.0.1");
+    for (std::size_t client = 0; client < kNodes; ++client) keys("node client-" + std::to_string(client));
+  }
+  void keys(const std::string& arguments) const {
+    auto words = words_of(arguments);
+    words.insert(words.begin(), "keys");
+    const Outcome made = parley(folder.path(), words);
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+  }
+};
+
+TEST_F(WireTls, GivesTheSimulationsModelAndKeysAreSecret) {
+  const auto server = start_server();
+  start_nodes();
+  expect_well_ended(*server);
+  for (const auto& node : nodes) expect_well_ended(*node);
+  EXPECT_EQ(served(), simulated());
+  const auto mode = std::filesystem::status(folder / "keys/client-0.key").permissions();
+  EXPECT_EQ(mode & (std::filesystem::perms::group_all | std::filesystem::perms::others_all),
+            std::filesystem::perms::none);
+}
+
+TEST_F(WireTls, ANodeCanActOnlyAsItself) {
+  const auto server = start_server();
+  // client-1's pair under another's name.
+  std::filesystem::copy(folder / "keys/client-1.crt", folder / "keys/thief.crt");
+  std::filesystem::copy(folder / "keys/client-1.key", folder / "keys/thief.key");
+  const Outcome thief =
+      parley(folder.path(), {"join", "--server", address, "--client", "0", "--name", "thief", "--keys", "keys"});
+  EXPECT_EQ(thief.exit_code, 2);
+  EXPECT_NE(thief.err.find("its certificate is client-1's"), std::string::npos) << thief.err;
+}
+
+TEST_F(WireTls, ACertificateIsRevokedWhileTheServerRuns) {
+  settings = "run.rounds=60 client.epochs=20 serve.deadline=2";
+  const auto server = start_server();
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  keys("revoke client-4");
+  const Outcome revoked = nodes[4]->wait();
+  EXPECT_EQ(revoked.exit_code, 2);
+  EXPECT_NE(revoked.err.find("its certificate was revoked"), std::string::npos) << revoked.err;
+  const std::size_t then = rounds_served();
+  EXPECT_TRUE(eventually([&] { return rounds_served() > then; })) << "the others did not go on";
+}
+
+TEST_F(WireTls, AStrangersCertificateIsNotLetIn) {
+  const auto server = start_server();
+  for (const char* command : {"keys ca --folder strange", "keys node client-0 --folder strange"}) {
+    parley(folder.path(), words_of(command));
+  }
+  std::filesystem::copy_file(folder / "keys/ca.crt", folder / "strange/ca.crt",
+                             std::filesystem::copy_options::overwrite_existing);
+  const auto stranger = start_node(0, "--keys strange");
+  std::this_thread::sleep_for(2s);
+  EXPECT_TRUE(stranger->running());  // it keeps trying
+  stranger->kill(SIGTERM);
+  const Outcome outcome = stranger->wait();
+  EXPECT_EQ(outcome.err.find("welcome"), std::string::npos) << outcome.err;
+  EXPECT_EQ(parley(folder.path(), {"audit", "served"}).out.find("joined"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace parley::tests
