@@ -132,6 +132,37 @@ std::vector<Case> config_cases() {
       {"NegativeCovariance", "", {"evaluate.posterior_scale=-1"}, {"evaluate.posterior_scale", ">= 0"}},
       {"PosteriorOfNone", "", {"evaluate.posterior_samples=2"}, {"evaluate.posterior_samples", "fedavg", "fola"}},
       {"NotAnAssignment", "", {"nonsense"}, {"--set nonsense", "section.key=value"}},
+      {"EmptyUnknownSection", experiment() + "[clinet]\n", {}, {"e.toml:14: ", "'clinet'", "did you mean 'client'?"}},
+      {"ANameFromElsewhere", "", {"method.name=fedadam"}, {"'fedadam'", "server.step = \"adam\""}},
+      {"ARobustRule", "", {"method.name=krum"}, {"'krum'", "Weighting::each"}},
+      {"AKeyFromElsewhere", "", {"client.learning_rate=0.1"}, {"'learning_rate'", "client.lr"}},
+      {"AnotherKeyFromElsewhere", "", {"run.epochs_per_round=2"}, {"'epochs_per_round'", "client.epochs"}},
+      {"ASectionFromElsewhere", experiment() + "[strategy]\n", {}, {"e.toml:14: ", "'strategy'", "method.name"}},
+  };
+}
+
+// Numbers and texts that are larger, longer or deeper than anybody means.
+std::vector<Case> monstrous_cases() {
+  std::string key = "a";
+  for (int i = 0; i < 50'000; ++i) key += ".a";
+  const auto partition = [](const fs::path& at) { write_text(at / "p.json", std::string(100'000, '[')); };
+  return {
+      {"AKeyOfManyParts", experiment() + key + " = 1\n", {}, {"e.toml:14: a key of more than 16 parts"}},
+      {"ASectionOfManyParts", experiment() + "[" + key + "]\n", {}, {"e.toml:14: a key of more than 16 parts"}},
+      {"AnAssignmentOfManyParts", "", {key + "=1"}, {"--set a.a.a", "more than 16 parts"}},
+      {"ADeepList", "", {"model.hidden=" + std::string(1000, '[')}, {"more than 64 deep"}},
+      {"ADeepPartition", "", {"partition.kind=file", "partition.path=p.json"}, {"p.json", "64 deep"}, partition},
+      {"AWidthBeyondCounting",
+       "",
+       {"model.hidden=[9223372036854775807]"},
+       {"[model]", "model.hidden = [9223372036854775807]"}},
+      {"AWidthBeyondMemory", "", {"model.hidden=[2000000000, 2000000000]"}, {"[model]", "memory", "model.hidden = "}},
+      {"RowsBeyondCounting", "", {"data.rows=9223372036854775807"}, {"data.rows", "[1, 1e+09]"}},
+      {"RowsBeyondMemory",
+       "",
+       {"data.rows=1000000000", "data.features=1000000000"},
+       {"[data]", "data.rows = 1000000000"}},
+      {"MoreThanTheCohort", "", {"server.min_clients=50"}, {"server.min_clients = 50", "4 of 4 clients", "at most 4"}},
   };
 }
 
@@ -175,6 +206,18 @@ std::vector<Case> data_cases() {
     fs::remove(at / "digits" / "t10k-labels-idx1-ubyte");
   };
   const auto csv = [](const char* text) { return [=](const fs::path& at) { write_text(at / "d.csv", text); }; };
+  const auto prices = [](const fs::path& at) {
+    std::string text = "a,label\n";
+    for (int i = 0; i < 30; ++i) text += "1," + std::to_string(i) + ".5\n";
+    write_text(at / "d.csv", text);
+  };
+  // The header of six images, and then more zeros than were ever declared.
+  const auto bomb = [](const fs::path& at) {
+    write_digits(at);
+    write_text(at / "plain", idx(0x803, {6, 2, 2}, std::string(100 << 20, '\0')));
+    run_command(
+        {"sh", "-c", "gzip -c plain > digits/train-images-idx3-ubyte.gz; rm plain digits/train-images-idx3-ubyte"}, at);
+  };
   const char* images = "train-images-idx3-ubyte";
   const char* labels = "train-labels-idx1-ubyte";
   return {
@@ -201,6 +244,13 @@ std::vector<Case> data_cases() {
       {"CsvWithoutLabels", experiment(kCsv), {}, {"d.csv:1", "label"}, csv("a,b\n1,2\n")},
       {"CsvBadNumber", experiment(kCsv), {}, {"d.csv:3", "b", "two"}, csv("a,b,label\n1,2,0\n1,two,1\n")},
       {"CsvShortRow", experiment(kCsv), {}, {"d.csv:3"}, csv("a,b,label\n1,2,0\n1,2\n")},
+      {"CsvLabelsWithGaps",
+       experiment(kCsv),
+       {},
+       {"'csv'", "50000", "2 of 50001 classes", "data.classes = 50001"},
+       csv("a,label\n1,0\n2,50000\n3,0\n4,50000\n5,0\n")},
+      {"CsvPriceAsLabel", experiment(kCsv), {}, {"'csv'", " different labels in ", "data.targets"}, prices},
+      {"GzipBomb", experiment(kIdx), {}, {images, "more than the 40 bytes", "fetch"}, bomb},
       {"CsvLabelOutOfRange",
        experiment(std::string(kCsv) + "classes = 2\n"),
        {},
@@ -221,6 +271,9 @@ std::vector<Case> file_cases() {
   const std::vector<std::string> from_init{"model.name=logistic", "model.init=init.safetensors"};
   const std::vector<std::string> from_file{"partition.kind=file", "partition.path=p.json"};
   const std::string wrong = R"({"fc1.weight":{"dtype":"F32","shape":[3,5],"data_offsets":[0,60]}})";
+  const std::string sound = R"({"fc1.weight":{"dtype":"F32","shape":[3,6],"data_offsets":[0,72]},)"
+                            R"("fc1.bias":{"dtype":"F32","shape":[3],"data_offsets":[72,84]}})";
+  const std::string nan = std::string(68, '\0') + "\xff\xff\xff\x7f" + std::string(12, '\0');
   const std::string half = R"({"fc1.weight":{"dtype":"F16","shape":[3,6],"data_offsets":[0,36]}})";
   return {
       {"InitMissing", "", from_init, {"model.init", "init.safetensors", "No such file"}},
@@ -230,6 +283,8 @@ std::vector<Case> file_cases() {
        {"model.init", "init.safetensors", "[3, 5]", "[3, 6]"},
        init(wrong, std::string(60, '\0'))},
       {"InitOfHalfPrecision", "", from_init, {"model.init", "fc1.weight", "F32"}, init(half, std::string(36, '\0'))},
+      {"InitNotFinite", "", from_init, {"model.init", "fc1.weight", "not finite"}, init(sound, nan)},
+      {"InitWithBytesBehind", "", from_init, {"init.safetensors", "4 bytes behind"}, init(sound, nan + "four")},
       {"InitTruncated", "", from_init, {"model.init", "init.safetensors", "damaged"}, init(wrong, "short")},
       {"InitNotSafetensors", "", {"model.init=e.toml"}, {"model.init", "e.toml", "not safetensors"}},
       {"PartitionMissing", "", from_file, {"partition.path", "p.json", "No such file"}},
@@ -244,6 +299,7 @@ std::string name_of(const testing::TestParamInfo<Case>& test) {
   return test.param.name;
 }
 INSTANTIATE_TEST_SUITE_P(Config, RefusedRun, testing::ValuesIn(config_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Monstrous, RefusedRun, testing::ValuesIn(monstrous_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Contradiction, RefusedRun, testing::ValuesIn(contradiction_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Data, RefusedRun, testing::ValuesIn(data_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(File, RefusedRun, testing::ValuesIn(file_cases()), name_of);
@@ -307,10 +363,6 @@ TEST_F(Refused, AFolderThatHoldsARun) {
   expect_refused({"run", "e.toml", "--out", "earlier"}, {"earlier", "holds a run", "--resume", "--overwrite", "--out"});
 }
 
-TEST_F(Refused, ResumeWithoutARun) {
-  expect_refused({"run", "e.toml", "--out", "new", "--resume"}, {"new", "no run to resume"});
-}
-
 class RefusedResume : public Refused {
  protected:
   RefusedResume() {
@@ -354,11 +406,11 @@ TEST_F(RefusedResume, ADamagedCheckpoint) {
   const std::string state = read_text(checkpoint / "state.2.safetensors");
   const std::string record = read_text(checkpoint / "checkpoint.json");
   write_text(checkpoint / "state.2.safetensors", state.substr(0, state.size() / 2));
-  expect_resume_refused({}, {"state.2.safetensors", "damaged", "--resume"});
+  expect_resume_refused({}, {"state.2.safetensors", "damaged"});
   std::string flipped = state;
   flipped[flipped.size() - 3] ^= 1;
   write_text(checkpoint / "state.2.safetensors", flipped);
-  expect_resume_refused({}, {"state.2.safetensors", "fingerprint"});
+  expect_resume_refused({}, {"state.2.safetensors", "checksum"});
   fs::remove(checkpoint / "state.2.safetensors");
   expect_resume_refused({}, {"state.2.safetensors", "missing"});
   write_text(checkpoint / "state.2.safetensors", state);

@@ -43,6 +43,8 @@ struct Launch {
 Launch launched();
 // For a command that one process does alone. Throws InputError under mpirun.
 void refuse_ranks(const std::string& command);
+// What Ctrl-C says after "interrupted; "; a literal.
+void advise_when_interrupted(const char* advice);
 // Where a command writes when --out is not given: runs/<name of the file>.
 std::filesystem::path default_folder(const std::string& experiment_file);
 

@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "parley/base/errors.h"
+#include "parley/engine/aliases.h"
 #include "parley/engine/settings.h"
 #include "terminal.h"
 
@@ -38,9 +39,10 @@ std::vector<Kind> kinds() {
 }
 
 std::string constraint(const Option& option) {
-  if (!option.choices.empty()) return fmt::format("one of {}", fmt::join(option.choices, ", "));
-  const std::string range = option.range.describe();
-  return type_name(option.fallback) + (range.empty() ? "" : " " + range);
+  const std::string range = option.range.describe(), only = describe(option.only);
+  const std::string values = option.choices.empty() ? type_name(option.fallback) + (range.empty() ? "" : " " + range)
+                                                    : fmt::format("one of {}", fmt::join(option.choices, ", "));
+  return values + (only.empty() ? "" : "; " + only);
 }
 
 // What other sections must say: model.norm = "batch".
@@ -111,6 +113,9 @@ void describe(const std::string& name) {
     describe_section(section);
   }
   if (found) return;
+  if (const std::string elsewhere = known_elsewhere(name); !elsewhere.empty()) {
+    fail("nothing is called '{}': {}", name, elsewhere);
+  }
   const std::string near = nearest(name, names);
   fail("nothing is called '{}'{}; parley list shows all names", name,
        near.empty() ? "" : fmt::format("; did you mean '{}'?", near));

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <stdexcept>
 #include <thread>
 
 #include "commands.h"
@@ -71,9 +73,13 @@ std::filesystem::path default_folder(const std::string& experiment_file) {
 
 namespace {
 
+const char* volatile advice = "nothing was left half-written";
+
+// Only what a signal handler may call.
 void interrupted(int) {
-  constexpr char message[] = "\ninterrupted; finished rounds are kept; continue with --resume\n";
-  (void)!::write(STDERR_FILENO, message, sizeof(message) - 1);
+  for (const char* part : {"\ninterrupted; ", advice, "\n"}) {
+    (void)!::write(STDERR_FILENO, part, std::strlen(part));
+  }
   ::_exit(130);
 }
 
@@ -135,6 +141,9 @@ int run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     complain("out of memory; use fewer --threads, a smaller batch or store.clients = \"disk\"");
     return 1;
+  } catch (const std::length_error&) {
+    complain("out of memory: a number in the settings asks for more than any machine has; make it smaller");
+    return 2;
   } catch (const std::exception& error) {
     complain(fmt::format("unexpected error, please report it: {}", error.what()));
     return 1;
@@ -142,6 +151,11 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void advise_when_interrupted(const char* text) {
+  advice = text;
+}
+
 }  // namespace parley::app
 
 int main(int argc, char** argv) {

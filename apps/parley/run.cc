@@ -1,7 +1,9 @@
 // parley run, compare, sweep: experiments.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fstream>
+#include <span>
 #include <thread>
 
 #include "commands.h"
@@ -34,13 +36,18 @@ struct RunArguments {
 
 // --methods, --seeds: what a comparison or a sweep repeats.
 struct StudyArguments {
-  std::vector<std::string> methods;
+  std::string methods_text;
   std::vector<std::int64_t> seeds;
+  bool overwrite = false;
   // Gives --methods back, for a command that cannot do without.
   CLI::Option* add_to(CLI::App& command) {
     command.add_option("--seeds", seeds, "for example 1,2,3 (default: the file's run.seed)")->delimiter(',');
-    return command.add_option("--methods", methods, "for example fedavg,fedprox:mu=0.1,fedavg:server.step=adam")
-        ->delimiter(',');
+    command.add_flag("--overwrite", overwrite, "replace runs in --out that have other settings");
+    return command.add_option("--methods", methods_text,
+                              "for example fedavg,fedprox:mu=0.1,fedavg:server.step=adam,fedavg:model.hidden=[50,20]");
+  }
+  std::vector<std::string> methods() const {
+    return methods_text.empty() ? std::vector<std::string>{} : split_outside_lists(methods_text, ',');
   }
 };
 
@@ -53,21 +60,43 @@ bool is_taken(const fs::path& folder) {
   return fs::exists(folder) && !fs::is_empty(folder);
 }
 
+// A comparison or sweep has a folder for each of its runs.
+bool holds_study(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  return std::ranges::any_of(fs::directory_iterator(folder), [](const auto& entry) { return holds_run(entry.path()); });
+}
+
+// Where a comparison or sweep goes: runs/NAME, or runs/NAME-compare when a single run is there.
+fs::path pick_study_folder(const std::string& out, const std::string& file, const char* command) {
+  fs::path folder = out.empty() ? default_folder(file) : fs::path(out);
+  if (!holds_run(folder)) return folder;
+  if (out.empty()) folder += fmt::format("-{}", command);
+  if (holds_run(folder)) fail("{}: holds a single run; choose another --out", folder.string());
+  return folder;
+}
+
 // Without --out: runs/NAME, or runs/NAME-2, -3, … so that no earlier result is overwritten; to resume, the last of
 // them.
 fs::path pick_folder(const std::string& file, bool resume) {
   const fs::path base = default_folder(file);
-  fs::path last = base;
+  fs::path last;
   for (int n = 2;; ++n) {
     const fs::path next = n == 2 ? base : fs::path(fmt::format("{}-{}", base.string(), n - 1));
-    if (!is_taken(next)) return resume ? last : next;
+    if (!is_taken(next)) return resume && !last.empty() ? last : next;
     if (holds_run(next)) last = next;
   }
 }
 
-void write_report(const fs::path& folder) {
-  const fs::path folders[] = {folder};
-  real_files().replace(folder / "report.html", render_report(read_runs(folders)));
+// The page of these runs and no others.
+void write_report(const fs::path& folder, std::span<const fs::path> runs) {
+  real_files().replace(folder / "report.html", render_report(read_runs(runs)));
+}
+
+// What the file says and this run does not use.
+void say_unused(const Settings& settings) {
+  for (const auto& section : settings.unused) {
+    fmt::print("note: [{}] does nothing with {}, which has a server\n", section, settings.method.text("name"));
+  }
 }
 
 void describe(const Experiment& experiment, const std::string& machine) {
@@ -105,10 +134,18 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
     fail("{}: already holds a run; continue it with --resume, replace it with --overwrite, or choose another --out",
          folder.string());
   }
+  if (holds_study(folder)) {
+    fail("{}: holds the runs of a comparison or sweep; choose another --out", folder.string());
+  }
   require_writable(folder);
+  say_unused(settings);
   DataCache cache;
   const Experiment experiment = build(settings, catalogue(), cache);
   const std::size_t threads = resolve_threads(where.threads);
+  if (resume && !holds_run(folder)) fmt::print("{}: nothing to resume; the run begins\n", folder.string());
+  if (settings.run.integer("checkpoint_every") > 0) {
+    advise_when_interrupted("finished rounds are kept; continue with --resume");
+  }
   if (crew.make_executor) refuse_peers(settings);
   describe(experiment, crew.text);
   ProgressBar bar;
@@ -117,7 +154,7 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
       run_experiment(experiment, folder,
                      {.threads = threads, .resume = resume, .make_executor = crew.make_executor, .progress = &bar});
   bar.clear();
-  write_report(folder);
+  write_report(folder, {&folder, 1});
   const Json& last = summary.metrics.back();
   const auto wanted = static_cast<std::size_t>(settings.run.integer("rounds"));
   if (summary.metrics.size() < wanted) {
@@ -185,7 +222,9 @@ void run_as_launched(const ExperimentArguments& arguments, const RunArguments& w
 }
 
 // Runs the study, prints the tables, writes table.txt and report.html beside the run folders.
-void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::size_t threads) {
+void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::size_t threads, bool overwrite) {
+  advise_when_interrupted(overwrite ? "what is finished is kept; run the same command again without --overwrite"
+                                    : "what is finished is kept; run the same command again to go on");
   ProgressBar bar;
   std::size_t failures = 0;
   const StudyHooks hooks{
@@ -212,10 +251,13 @@ void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::s
             fmt::print("failed       {} seed {}  {}\n", run.label, run.seed, reason);
           },
   };
-  const auto results = run_study(runs, catalogue(), {.threads = threads, .progress = &bar}, hooks);
+  const auto results =
+      run_study(runs, catalogue(), {.threads = threads, .overwrite = overwrite, .progress = &bar}, hooks);
   const std::string table = closing_tables(runs, results);
   real_files().replace(out / "table.txt", table);
-  write_report(out);
+  std::vector<fs::path> folders;
+  for (const auto& result : results) folders.push_back(result.run->folder);
+  if (!folders.empty()) write_report(out, folders);
   fmt::print("\n{}\nreport: {}\n", table, (out / "report.html").string());
   if (failures > 0) fail<RunError>("{} of {} runs failed, see above", failures, runs.size());
 }
@@ -248,8 +290,9 @@ void add_compare(CLI::App& app) {
     const Config config = arguments->read();
     std::vector<std::int64_t> seeds = study->seeds;
     if (seeds.empty()) seeds.push_back(resolve(config, catalogue()).run.integer("seed"));
-    const fs::path out = where->out.empty() ? default_folder(arguments->file) : fs::path(where->out);
-    run_and_show(plan_compare(config, study->methods, seeds, catalogue(), out), out, resolve_threads(where->threads));
+    const fs::path out = pick_study_folder(where->out, arguments->file, "compare");
+    run_and_show(plan_compare(config, study->methods(), seeds, catalogue(), out), out, resolve_threads(where->threads),
+                 study->overwrite);
   });
 }
 
@@ -263,9 +306,9 @@ void add_sweep(CLI::App& app) {
   study->add_to(*command);
   command->callback([=] {
     refuse_ranks("sweep");
-    const fs::path out = where->out.empty() ? default_folder(arguments->file) : fs::path(where->out);
-    run_and_show(plan_sweep(arguments->read(), study->methods, study->seeds, catalogue(), out), out,
-                 resolve_threads(where->threads));
+    const fs::path out = pick_study_folder(where->out, arguments->file, "sweep");
+    run_and_show(plan_sweep(arguments->read(), study->methods(), study->seeds, catalogue(), out), out,
+                 resolve_threads(where->threads), study->overwrite);
   });
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "parley/base/errors.h"
+#include "parley/base/nesting.h"
 
 namespace parley {
 namespace {
@@ -71,6 +72,7 @@ Config Config::parse(std::string_view text, const std::string& name) {
 }
 
 void Config::absorb(std::string_view text, const std::string& name, bool from_command_line) {
+  refuse_deep_toml(text, name);
   toml::table root;
   try {
     root = toml::parse(text, name);
@@ -81,7 +83,10 @@ void Config::absorb(std::string_view text, const std::string& name, bool from_co
     for (const auto& [key, node] : table) {
       std::string name_of_key(key.str());
       if (const auto* inner = node.as_table()) {
-        self(self, section.empty() ? name_of_key : section + "." + name_of_key, *inner);
+        const std::string whole = section.empty() ? name_of_key : section + "." + name_of_key;
+        sections_[whole];  // an empty one may be a misspelt one
+        lines_[whole] = from_command_line ? 0 : static_cast<int>(node.source().begin.line);
+        self(self, whole, *inner);
         continue;
       }
       const int line = from_command_line ? 0 : static_cast<int>(node.source().begin.line);
@@ -115,6 +120,7 @@ void Config::set(std::string_view assignment) {
   const std::string section(assignment.substr(0, dot)), key(assignment.substr(dot + 1, equals - dot - 1));
   const std::string value(assignment.substr(equals + 1));
   const std::string name = fmt::format("--set {}", assignment);
+  refuse_deep_toml(fmt::format("[{}]\n{} = {}", section, key, value), fmt::format("--set {:.40}…", assignment));
   // A bare word such as iid needs no quotes on the command line.
   try {
     (void)toml::parse("x = " + value);
@@ -173,7 +179,10 @@ std::vector<std::string> Config::keys(const std::string& section) const {
 
 std::string Config::where(const std::string& section, const std::string& key) const {
   const Item* item = find(section, key);
-  if (item == nullptr) return name_;
+  if (item == nullptr) {
+    const auto found = key.empty() ? lines_.find(section) : lines_.end();
+    return found == lines_.end() || found->second == 0 ? name_ : fmt::format("{}:{}", name_, found->second);
+  }
   return item->line > 0 ? fmt::format("{}:{}", name_, item->line) : "command line";
 }
 
@@ -244,15 +253,37 @@ Options Config::resolve(const std::string& section, const std::vector<Option>& d
   return options;
 }
 
+void Config::settle(Options& options, const std::vector<Option>& declared,
+                    const std::vector<std::string>& sections) const {
+  for (const auto& option : declared) {
+    const OnlyWith* unmet = option.unmet(options);
+    if (unmet == nullptr) continue;
+    for (const auto& section : sections) {
+      const Item* item = find(section, option.key);
+      if (item == nullptr || options.values().find(option.key)->second == option.fallback) continue;
+      if (shared_ && item->line > 0) continue;
+      refuse(section, option.key,
+             fmt::format("does nothing with {} = {}; it is read {}: leave it out", unmet->key,
+                         to_toml(Value(options.text(unmet->key))), describe({*unmet})));
+    }
+    options.set(option.key, option.fallback);
+    options.set_inert(option.key);
+  }
+}
+
 void Config::refuse_unknown(const Hint& hint) const {
   std::vector<std::string> known_sections;
   for (const auto& [section, keys] : declared_) known_sections.push_back(section);
   for (const auto& [section, items] : sections_) {
     const auto declared = declared_.find(section);
-    for (const auto& [key, item] : items) {
-      if (declared == declared_.end()) {
-        fail("{}: {}", where(section, key), unknown_name("section", section, known_sections));
+    if (declared == declared_.end()) {
+      const std::string first = items.empty() ? "" : items.begin()->first;
+      if (const std::string better = hint ? hint(section, "") : ""; !better.empty()) {
+        fail("{}: {}", where(section, first), better);
       }
+      fail("{}: {}", where(section, first), unknown_name("section", section, known_sections));
+    }
+    for (const auto& [key, item] : items) {
       const auto& keys = declared->second;
       if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
         if (const std::string better = hint ? hint(section, key) : ""; !better.empty()) refuse(section, key, better);

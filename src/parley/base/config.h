@@ -36,6 +36,13 @@ class Config {
   // Checks the section's keys against `declared` and fills the defaults in.
   Options resolve(const std::string& section, const std::vector<Option>& declared);
 
+  // For the options of `declared` that do nothing with these values (Option::only): refuses one that was set to
+  // something other than its default, and marks the others as inert. `sections` is where a value may have been set.
+  // A file that serves several methods (share()) may set what only some of them use; then only the command line is
+  // held to it, and the default is put back.
+  void settle(Options& options, const std::vector<Option>& declared, const std::vector<std::string>& sections) const;
+  void share() { shared_ = true; }
+
   // Where a relative path leads: from the working folder if there is something there, else from the experiment file's.
   // Absolute, so that the resolved config can be run again from anywhere.
   std::string absolute(const std::string& path) const;
@@ -46,7 +53,8 @@ class Config {
   [[noreturn]] void refuse(const std::string& section, const std::string& key, const std::string& why) const;
 
   // Every key must have been declared by some resolve(); otherwise the nearest declared one is suggested.
-  // `hint(section, key)` may know better than the nearest name ("an option of …"); "" when it does not.
+  // `hint(section, key)` may know better than the nearest name ("an option of …"); "" when it does not. For
+  // a section that is not known, `key` is "".
   using Hint = std::function<std::string(const std::string& section, const std::string& key)>;
   void refuse_unknown(const Hint& hint = {}) const;
   // Drops a whole section (nested ones too); for parts of the file that another command reads.
@@ -68,7 +76,9 @@ class Config {
 
   std::string name_;
   std::filesystem::path folder_;
+  bool shared_ = false;
   std::map<std::string, Section> sections_;
+  std::map<std::string, int> lines_;  // of the sections themselves
   std::map<std::string, std::vector<std::string>> declared_;
 };
 

@@ -132,12 +132,6 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
 }
 
-std::string fingerprint(std::string_view bytes) {  // FNV-1a
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return fmt::format("{:016x}", hash);
-}
-
 void require_writable(const fs::path& folder) {
   fs::path existing = fs::absolute(folder).lexically_normal();
   while (!fs::exists(existing) && existing.has_relative_path()) existing = existing.parent_path();

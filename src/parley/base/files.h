@@ -60,9 +60,6 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// Sixteen hexadecimal digits that tell these bytes from others. It guards against damage and mistakes, not against
-// malice.
-std::string fingerprint(std::string_view bytes);
 // Creates the folder and its parents and checks that it can be written to. Throws InputError.
 void make_folder(const std::filesystem::path& path);
 // Whether make_folder will succeed, as far as can be seen without making anything. Throws InputError.

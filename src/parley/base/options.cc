@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ranges>
 #include <stdexcept>
@@ -75,6 +76,28 @@ std::string type_name(const Value& value) {
   static const char* const names[] = {"true or false",           "a whole number",    "a number",       "a text",
                                       "a list of whole numbers", "a list of numbers", "a list of texts"};
   return names[value.index()];
+}
+
+const OnlyWith* Option::unmet(const Options& options) const {
+  for (const auto& condition : only) {
+    if (std::ranges::find(condition.values, options.text(condition.key)) == condition.values.end()) return &condition;
+  }
+  return nullptr;
+}
+
+std::vector<Option> only_with(const OnlyWith& condition, std::vector<Option> options) {
+  for (auto& option : options) option.only.insert(option.only.begin(), condition);
+  return options;
+}
+
+std::string describe(const std::vector<OnlyWith>& conditions) {
+  std::string text;
+  for (const auto& [key, values] : conditions) {
+    std::vector<std::string> parts;
+    for (const auto& value : values) parts.push_back(quoted(value));
+    text += fmt::format("{} {} = {}", text.empty() ? "only with" : " and", key, fmt::join(parts, " or "));
+  }
+  return text;
 }
 
 Options::Options(std::string where, const std::vector<Option>& declared) : where_(std::move(where)) {

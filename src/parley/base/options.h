@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -37,6 +38,12 @@ inline Range between(double low, double high) {
   return {.low = low, .high = high};
 }
 
+// A key of the same section and the values of it with which an option does something.
+struct OnlyWith {
+  std::string key;
+  std::vector<std::string> values;
+};
+
 struct Option {
   std::string key;
   Value fallback;  // its type is the option's type
@@ -44,7 +51,15 @@ struct Option {
   Range range = {};                       // numbers, and each number of a list
   std::vector<std::string> choices = {};  // text: the legal values; empty means any
   bool is_path = false;                   // text: a file, relative to the working folder or to the experiment file
+  std::vector<OnlyWith> only = {};        // all of them must hold; otherwise the option does nothing
+
+  // The first condition that does not hold among these values, or null.
+  const OnlyWith* unmet(const class Options& options) const;
 };
+// These options, with one more condition for each.
+std::vector<Option> only_with(const OnlyWith& condition, std::vector<Option> options);
+// "only with curvature = \"input\" or \"kfac\"", "" without conditions.
+std::string describe(const std::vector<OnlyWith>& conditions);
 
 // "true", "0.1", "\"iid\"", "[500, 300]": as TOML writes it.
 std::string to_toml(const Value& value);
@@ -61,6 +76,9 @@ class Options {
 
   void set(const std::string& key, Value value) { values_[key] = std::move(value); }
   bool has(std::string_view key) const { return values_.find(key) != values_.end(); }
+  // An option that does nothing here: it keeps its default, and is left out of a run's config.toml.
+  void set_inert(const std::string& key) { inert_.insert(key); }
+  bool inert(const std::string& key) const { return inert_.contains(key); }
 
   bool flag(std::string_view key) const;
   std::int64_t integer(std::string_view key) const;
@@ -78,6 +96,7 @@ class Options {
 
   std::string where_;
   std::map<std::string, Value, std::less<>> values_;
+  std::set<std::string> inert_;
 };
 
 }  // namespace parley

@@ -285,6 +285,8 @@ TrainTest load_leaf(const Options& options, const DataRoots& roots) {
 TrainTest load_synthetic(const Options& options, const DataRoots&) {
   const auto seed = static_cast<std::uint64_t>(options.integer("seed"));
   const auto size = [&](const char* key) { return static_cast<std::size_t>(options.integer(key)); };
+  // What no memory can hold is refused now, not after an hour of drawing.
+  std::vector<float>().reserve(size("rows") * size("features"));
   // Centres lie on a sphere, so that `separation` alone says how far apart the classes are.
   Stream stream(seed, "data.synthetic.centres");
   std::vector<std::vector<float>> centres(size("classes"), std::vector<float>(size("features")));

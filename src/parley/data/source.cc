@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 #include "parley/data/locate.h"
 #include "parley/data/normalize.h"
@@ -62,6 +63,26 @@ void check_one(const Dataset& data, const std::string& part) {
     refuse_infinite(*floats, "feature", data.features());
   }
   refuse_infinite(data.targets, "target", std::max<std::size_t>(data.target_size, 1));
+}
+
+// Classes that nobody declared are those up to the largest label. Where hardly any of them occurs, or hardly any occurs
+// twice, the labels are something else: ids, codes with gaps, a price.
+void check_classes(const Dataset& train, const Options& options) {
+  if (train.classes == 0 || !options.has("classes") || options.integer("classes") > 0) return;
+  const std::set<std::int32_t> distinct(train.labels.begin(), train.labels.end());
+  if (2 * distinct.size() < train.classes) {
+    fail(
+        "data set '{}': labels go up to {}, and only {} of {} classes occur; number them from 0 without gaps, or set "
+        "data.classes = {}",
+        train.name, train.classes - 1, distinct.size(), train.classes, train.classes);
+  }
+  constexpr std::size_t kMany = 20;
+  if (distinct.size() > kMany && 2 * distinct.size() > train.size()) {
+    fail("data set '{}': {} different labels in {} rows; {}, or set data.classes = {} if they are classes", train.name,
+         distinct.size(), train.size(),
+         options.has("targets") ? "name a number to be predicted in data.targets" : "labels name classes",
+         train.classes);
+  }
 }
 
 void check_pair(const Dataset& train, const Dataset& test) {
@@ -144,6 +165,7 @@ TrainTest load_data(const DatasetRegistry& registry, const Options& options, con
   give_users(options, roots, train, test);
   check_one(train, "training");
   check_one(test, "test");
+  check_classes(train, options);
   check_pair(train, test);
   train = limit_rows(std::move(train), static_cast<std::size_t>(options.integer("limit")));
   test = limit_rows(std::move(test), static_cast<std::size_t>(options.integer("test_limit")));

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <numeric>
+#include <stdexcept>
 
 #include "parley/base/errors.h"
 #include "parley/data/client_tests.h"
@@ -27,10 +29,36 @@ Task task_of(const Dataset& data, const Options& model) {
           .loss = loss == "cross_entropy" || (loss == "auto" && classes) ? Loss::cross_entropy : Loss::mse};
 }
 
-// The weights in the file that `key` names. Throws InputError when they are not of this layout.
+// What `make` makes, which is as large as this section says. Throws InputError, naming the keys that say how large,
+// when that is more than the memory.
+template <class Make>
+auto within_memory(const Options& section, const Make& make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  std::vector<std::string> sizes;
+  for (const auto& [key, value] : section.values()) {
+    const bool counts =
+        std::holds_alternative<std::int64_t>(value) || std::holds_alternative<std::vector<std::int64_t>>(value);
+    if (counts) sizes.push_back(fmt::format("{}.{} = {}", section.where(), key, to_toml(value)));
+  }
+  fail("[{}]: this does not fit into the memory; make it smaller ({})", section.where(), fmt::join(sizes, ", "));
+}
+
+// The weights in the file that `key` names. Throws InputError when they are not of this layout, or not finite.
 Flat weights_from(const std::string& key, const std::string& file, const Layout& layout) {
   try {
-    return assemble(read_safetensors(file), layout, file);
+    Flat weights = assemble(read_safetensors(file), layout, file);
+    for (const auto& entry : layout.entries()) {
+      if (std::ranges::all_of(entry.of(std::span<const float>(weights)), [](float w) { return std::isfinite(w); })) {
+        continue;
+      }
+      fail("{}: tensor '{}' holds a number that is not finite; expected weights of a model that has not diverged", file,
+           entry.name);
+    }
+    return weights;
   } catch (const InputError& error) {
     fail("{}: {}", key, error.what());
   }
@@ -158,6 +186,19 @@ NewModel model_maker(const Experiment& experiment) {
   };
 }
 
+// A cohort of this size could never have as many accepted updates.
+void require_enough_clients(const Settings& settings, const std::vector<std::size_t>& sizes) {
+  const auto least = static_cast<std::size_t>(settings.server.integer("min_clients"));
+  const auto holders = std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; });
+  const double wanted = std::round(settings.server.real("participation") * static_cast<double>(holders));
+  const auto cohort = std::max<std::size_t>(1, static_cast<std::size_t>(wanted));
+  if (settings.among_peers || least <= cohort) return;
+  fail(
+      "server.min_clients = {}: a round asks {} of {} clients with data (server.participation = {}); expected at most "
+      "{}",
+      least, cohort, holders, settings.server.real("participation"), cohort);
+}
+
 // The weights of evaluate.reference; empty when there are none.
 Flat load_reference(const Settings& settings, const Layout& layout) {
   const std::string& file = settings.evaluate.text("reference");
@@ -208,7 +249,8 @@ TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
   for (const auto& [name, value] : data.values()) key += name + "=" + to_toml(value) + "\n";
   const auto found = loaded_.find(key);
   if (found != loaded_.end()) return found->second;
-  return loaded_[key] = load_data(catalogue.datasets, data, DataRoots::standard(data.text("root")));
+  return loaded_[key] = within_memory(
+             data, [&] { return load_data(catalogue.datasets, data, DataRoots::standard(data.text("root"))); });
 }
 
 Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache) {
@@ -237,12 +279,13 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   }
   experiment.sizes = std::move(sizes);
   const Dataset& train = *experiment.federated.data.train;
+  require_enough_clients(settings, experiment.sizes);
   experiment.task = task_of(train, settings.model);
   experiment.make_model =
       choose_backend(catalogue.models.at(settings.model.text("name")), settings.model.text("backend"));
   experiment.partition_text = describe(catalogue.partitions.at(settings.partition.text("kind")), settings.partition,
                                        experiment.federated.partition);
-  const auto model = experiment.new_model();
+  const auto model = within_memory(settings.model, [&] { return experiment.new_model(); });
   experiment.layout = std::make_shared<const Layout>(with_layers(model->layout(), model->layers()));
   experiment.initial = initial_weights(*model, settings);
   experiment.make_optimizer = catalogue.optimizers.at(settings.client.text("optimizer")).make;

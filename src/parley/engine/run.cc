@@ -7,10 +7,13 @@
 #include <utility>
 
 #include "parley/base/errors.h"
+#include "parley/base/fingerprint.h"
 #include "parley/base/version.h"
 #include "parley/engine/federation.h"
+#include "parley/engine/inputs.h"
 #include "parley/engine/scores.h"
 #include "parley/model/kernels.h"
+#include "parley/store/folder_lock.h"
 #include "parley/tensor/safetensors.h"
 
 namespace parley {
@@ -54,6 +57,7 @@ Json describe(const Experiment& experiment, const RunControls& controls) {
       {"model", experiment.describe_model()},
       {"parameters", experiment.layout->size()},
       {"class_names", data.train->class_names},
+      {"inputs", fingerprints_of_inputs(experiment)},
   };
   const bool all_here = experiment.federated.partition.clients.size() == experiment.clients();
   if (data.train->classes > 0 && all_here) {
@@ -99,32 +103,47 @@ std::string identity(const std::string& toml) {
   return kept;
 }
 
-// The first line in which two configs differ, for the message.
-std::string first_difference(const std::string& old_toml, const std::string& new_toml) {
-  std::istringstream a(old_toml), b(new_toml);
-  std::string line_a, line_b, section;
-  while (true) {
-    const bool more_a = static_cast<bool>(std::getline(a, line_a)), more_b = static_cast<bool>(std::getline(b, line_b));
-    if (!more_a && !more_b) return "";
-    if (line_a != line_b) return fmt::format("there it is {}: {}, here {}", section, line_a, line_b);
-    if (line_a.starts_with('[')) section = line_a;
+// Whether a run has begun in this folder, so that --resume has something to go on with. Throws InputError when there is
+// one that has lost its config.toml.
+bool has_begun(const std::filesystem::path& path) {
+  // A new run was about to take the place of an old one, and was killed.
+  const auto info = RunFolder::read_info(path);
+  if (info && info->value("state", "") == RunFolder::kBeginning) return false;
+  if (std::filesystem::exists(path / "config.toml")) return true;
+  for (const char* name : {"run.json", "model.safetensors", "checkpoint/checkpoint.json"}) {
+    if (!std::filesystem::exists(path / name)) continue;
+    fail("{}: missing, and without it the run there cannot be resumed; restore it, or begin again with --overwrite",
+         (path / "config.toml").string());
   }
+  return false;
 }
 
-void check_resumable(const std::filesystem::path& path, const Settings& settings) {
-  // Before there is a RunFolder, which would make the folder that was asked for by mistake.
-  if (!std::filesystem::exists(path / "config.toml")) {
-    fail("{}: there is no run to resume; omit --resume", path.string());
-  }
-  const std::string old_config = identity(read_file(path / "config.toml")), new_config = identity(settings.to_toml());
-  if (old_config != new_config) {
+void check_resumable(const std::filesystem::path& path, const Experiment& experiment) {
+  const Settings& settings = experiment.settings;
+  const std::string there = read_file(path / "config.toml"), here = settings.to_toml();
+  if (!same_but_for_rounds(there, here)) {
     fail("{}: the run there has other settings ({}); use the same ones, or another --out", path.string(),
-         first_difference(old_config, new_config));
+         first_difference(there, here));
   }
   if (settings.run.integer("checkpoint_every") == 0) {
     fail("{}: the run there wrote no checkpoints (run.checkpoint_every = 0); replace it with --overwrite",
          path.string());
   }
+  const Json info = RunFolder::read_info(path).value_or(Json::object());
+  require_same_inputs(experiment, info.value("inputs", Json::object()), path);
+}
+
+// Without a checkpoint a run begins anew: right for one that was stopped before its first, and the loss of all rounds
+// for one that had it. Throws InputError for the latter.
+void require_no_checkpoint_yet(const RunFolder& folder, std::size_t checkpoint_every) {
+  const auto file = folder.path() / "metrics.jsonl";
+  const std::string lines = std::filesystem::exists(file) ? read_file(file) : "";
+  const auto rounds = static_cast<std::size_t>(std::ranges::count(lines, '\n'));
+  if (rounds <= checkpoint_every && !std::filesystem::exists(folder.path() / "model.safetensors")) return;
+  fail(
+      "{}: missing, though the run there has finished {} rounds; restore it, or begin again with --overwrite (which "
+      "removes them)",
+      (folder.path() / "checkpoint" / "checkpoint.json").string(), rounds);
 }
 
 // Whoever the checkpoint says has a record that is not there: to a method it is a client that never took part.
@@ -157,15 +176,19 @@ class Runner {
 
   RunSummary run() {
     RunSummary summary;
-    Json progress, remembering;
+    RunFolder::Resumed from;
+    Json remembering;
     bool finished = false;
     if (controls_.resume) {
-      if (const auto resumed = folder_.resume(engine_->state())) {
-        summary.resumed_from = resumed->round;
-        earlier_seconds_ = resumed->progress.value("seconds", 0.0);
-        progress = resumed->progress.value("engine", Json());
-        remembering = resumed->progress.value("remembering", Json::array());
-        finished = resumed->progress.value("finished", false);
+      if (auto resumed = folder_.resume(engine_->state())) {
+        from = std::move(*resumed);
+        summary.resumed_from = from.round;
+        earlier_seconds_ = from.progress.value("seconds", 0.0);
+        remembering = from.progress.value("remembering", Json::array());
+        finished = from.progress.value("finished", false);
+        store_.check_at(from.round);
+      } else {
+        require_no_checkpoint_yet(folder_, checkpoint_every_);
       }
       // config.toml would name a run that is shorter than its model.
       if (summary.resumed_from > rounds_) {
@@ -176,14 +199,15 @@ class Runner {
       }
     }
     // Only now, when the checkpoint has proved sound, is anything in the folder changed.
-    folder_.begin(experiment_.settings.to_toml(), info_, summary.resumed_from);
+    folder_.begin(experiment_.settings.to_toml(), info_, from);
     store_.open_at(summary.resumed_from);
     notes_ = missing_records(remembering, store_);
-    if (summary.resumed_from > 0) engine_->restore(progress);
+    if (summary.resumed_from > 0) engine_->restore(from.progress.value("engine", Json()));
     for (std::size_t round = summary.resumed_from + 1; round <= rounds_ && !finished; ++round) {
       finished = one_round(round);
     }
-    folder_.write_model(engine_->state());
+    summary.checksums = {{"model.safetensors", folder_.write_model(engine_->state())},
+                         {"metrics.jsonl", folder_.metrics_checksum()}};
     summary.metrics = folder_.metrics();
     summary.seconds = seconds();
     return summary;
@@ -239,9 +263,25 @@ class Runner {
 
 }  // namespace
 
-RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& path,
-                          const RunControls& controls) {
-  if (controls.resume) check_resumable(path, experiment.settings);
+bool same_but_for_rounds(const std::string& one, const std::string& other) {
+  return identity(one) == identity(other);
+}
+
+std::string first_difference(const std::string& there, const std::string& here) {
+  std::istringstream a(identity(there)), b(identity(here));
+  std::string line_a, line_b, section;
+  while (true) {
+    const bool more_a = static_cast<bool>(std::getline(a, line_a)), more_b = static_cast<bool>(std::getline(b, line_b));
+    if (!more_a && !more_b) return "";
+    if (line_a != line_b) return fmt::format("there it is {}: {}, here {}", section, line_a, line_b);
+    if (line_a.starts_with('[')) section = line_a;
+  }
+}
+
+RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& path, const RunControls& asked) {
+  RunControls controls = asked;
+  controls.resume = asked.resume && has_begun(path);
+  if (controls.resume) check_resumable(path, experiment);
   RunFolder folder(path, *controls.files);
   const FolderLock lock(path);
   Json info = describe(experiment, controls);
@@ -252,6 +292,7 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
     info["state"] = "done";
     info["wall_seconds"] = summary.seconds;
     info["clients_remembering"] = runner->remembering();
+    info["checksums"] = summary.checksums;
     folder.write_info(info);
     return summary;
   } catch (const RunError& error) {
@@ -290,7 +331,14 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
         "to themselves is gone; run it again with checkpoints",
         folder.string());
   }
-  federation.state().restore(read_safetensors(model), model.string());
+  const Json info = RunFolder::read_info(folder).value_or(Json::object());
+  const TensorFile weights = read_safetensors(model);
+  const Json checksums = info.value("checksums", Json::object());
+  if (checksums.value("model.safetensors", weights.checksum) != weights.checksum) {
+    fail("{}: not the model that this run ended with; restore it, or run again", model.string());
+  }
+  federation.state().restore(weights, model.string());
+  require_same_inputs(experiment, info.value("inputs", Json::object()), folder);
   const auto rounds = static_cast<std::size_t>(experiment.settings.run.integer("rounds"));
   Json line = {{"round", rounds}};
   add_evaluation(line, experiment, federation, rounds, true);

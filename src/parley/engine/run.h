@@ -23,7 +23,8 @@ class Progress {
 struct RunControls {
   std::size_t threads = 1;
   bool resume = false;
-  std::string label;  // how the run is called in tables and plots; empty: the method's name
+  bool overwrite = false;  // of a study: whether runs with other settings may be replaced
+  std::string label;       // how the run is called in tables and plots; empty: the method's name
   Files* files = &real_files();
   MakeExecutor make_executor = {};  // who runs the client sides; none: threads of this process
   Progress* progress = nullptr;
@@ -33,13 +34,20 @@ struct RunSummary {
   std::vector<Json> metrics;  // of all rounds, earlier ones included when resumed
   std::size_t resumed_from = 0;
   double seconds = 0.0;
+  Json checksums = {};  // of the files that the run ended with
 };
 
 // Runs the experiment in `folder`. A folder that holds another run is overwritten, unless resume is asked for: then the
-// settings must be the same, apart from run.rounds. Throws InputError or RunError; in both cases what was finished
+// settings must be the same, apart from run.rounds, and so must the content of all inputs; where no run has begun, one
+// does. Throws InputError or RunError; in both cases what was finished
 // stays on disk, and run.json says "failed" and why.
 RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& folder,
                           const RunControls& controls);
+
+// Of two config.tomls: whether they give the same bytes round by round, for however many rounds; and, for the message,
+// the first line in which they differ.
+bool same_but_for_rounds(const std::string& one, const std::string& other);
+std::string first_difference(const std::string& there, const std::string& here);
 
 // The finished model in `folder` on the experiment's test data, as [evaluate] says: the metrics that a round has of its
 // evaluation. Writes nothing. Throws InputError when there is no model that fits the experiment.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "parley/base/errors.h"
+#include "parley/engine/aliases.h"
 #include "parley/engine/peer/network.h"
 #include "parley/methods/aggregate.h"
 
@@ -142,8 +143,16 @@ Options resolve_chosen(Config& config, const std::string& section, const std::ve
     if (option.key == chooser) fallback = std::get<std::string>(option.fallback);
   }
   const std::string name = config.text(section, chooser, fallback);
-  if (!registry.contains(name)) config.refuse(section, chooser, unknown_name(registry.kind(), name, registry.names()));
-  return config.resolve(section, joined(common, registry.at(name).about.options));
+  if (!registry.contains(name)) {
+    const std::string elsewhere = known_elsewhere(name);
+    config.refuse(section, chooser,
+                  elsewhere.empty() ? unknown_name(registry.kind(), name, registry.names())
+                                    : fmt::format("unknown {} '{}': {}", registry.kind(), name, elsewhere));
+  }
+  const auto declared = joined(common, registry.at(name).about.options);
+  Options options = config.resolve(section, declared);
+  if (section != "method") config.settle(options, declared, {section});  // which has tables beside it
+  return options;
 }
 
 Options resolve_stages(Config& config, const Catalogue& catalogue) {
@@ -167,11 +176,15 @@ Options resolve_method(Config& config, const Catalogue& catalogue) {
   for (const auto& entry : catalogue.methods.entries()) {
     const std::string section = "method." + entry.about.name;
     const auto keys = config.keys(section);
-    const Options own = config.resolve(section, entry.about.options);
-    if (entry.about.name != chosen.text("name")) continue;
+    Options own = config.resolve(section, entry.about.options);
+    if (entry.about.name != chosen.text("name")) {
+      config.settle(own, entry.about.options, {section});
+      continue;
+    }
     for (const auto& key : keys) {
       if (own.has(key)) chosen.set(key, own.values().find(key)->second);
     }
+    config.settle(chosen, entry.about.options, {"method", section});
   }
   return chosen;
 }
@@ -218,6 +231,15 @@ std::string belongs_elsewhere(const Settings& settings, const Catalogue& catalog
   return "";
 }
 
+// A better answer than the nearest name, when there is one. `key` is "" for a section that is not known.
+std::string better_hint(const Settings& settings, const Catalogue& catalogue, const std::string& section,
+                        const std::string& key) {
+  if (const std::string owner = belongs_elsewhere(settings, catalogue, section, key); !owner.empty()) return owner;
+  const std::string& name = key.empty() ? section : key;
+  const std::string elsewhere = known_elsewhere(name);
+  return elsewhere.empty() ? "" : fmt::format("unknown {} '{}': {}", key.empty() ? "section" : "key", name, elsewhere);
+}
+
 // evaluate.ood is a data set that needs nothing but its name.
 Options resolve_evaluate(Config& config, const Catalogue& catalogue) {
   Options evaluate = config.resolve("evaluate", evaluate_options());
@@ -259,9 +281,12 @@ Settings resolve(Config config, const Catalogue& catalogue) {
   settings.peer = config.resolve("peer", Network::declared());
   settings.serve = config.resolve("serve", serve_options());
   settings.among_peers = catalogue.peers.contains(settings.method.text("name"));
+  for (const char* section : {"graph", "peer"}) {
+    if (!settings.among_peers && !config.keys(section).empty()) settings.unused.push_back(section);
+  }
   config.drop("sweep");  // read by `parley sweep`
   config.refuse_unknown([&](const std::string& section, const std::string& key) {
-    return belongs_elsewhere(settings, catalogue, section, key);
+    return better_hint(settings, catalogue, section, key);
   });
   return settings;
 }
@@ -279,7 +304,9 @@ std::string Settings::to_toml() const {
   std::string text;
   for (const auto& [name, options] : sections()) {
     text += fmt::format("[{}]\n", name);
-    for (const auto& [key, value] : options->values()) text += fmt::format("{} = {}\n", key, parley::to_toml(value));
+    for (const auto& [key, value] : options->values()) {
+      if (!options->inert(key)) text += fmt::format("{} = {}\n", key, parley::to_toml(value));
+    }
     text += "\n";
   }
   return text;

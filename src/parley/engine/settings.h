@@ -17,7 +17,10 @@ struct Settings {
   Options serve;             // checked always, never a part of the run: how a server waits for its nodes
   bool among_peers = false;  // whether the method is one of peers, without a server
 
-  // As an experiment file that gives the same run again.
+  // Sections that the file has and this method does not use: "peer".
+  std::vector<std::string> unused = {};
+
+  // As an experiment file that gives the same run again; what does nothing in it is left out.
   std::string to_toml() const;
   // The sections by name, in the order of the file.
   std::vector<std::pair<std::string, const Options*>> sections() const;

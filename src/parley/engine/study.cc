@@ -12,13 +12,6 @@
 namespace parley {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
-  return parts;
-}
-
 // A label as the name of a folder.
 std::string folder_name(const std::string& label) {
   std::string name;
@@ -32,7 +25,8 @@ std::string folder_name(const std::string& label) {
 // The file's settings with one method in place of its own.
 Config with_method(const Config& file, const std::string& spec, std::string& label) {
   Config config = file;
-  const auto parts = split(spec, ':');
+  config.share();
+  const auto parts = split_outside_lists(spec, ':');
   if (parts.empty() || parts[0].empty()) fail("--methods: expected names such as fedavg,fedprox:mu=0.1");
   // The plain keys of [method] are meant for the method that the file names, not for its rivals.
   if (parts[0] != config.text("method", "name", "fedavg")) config.erase("method");
@@ -44,6 +38,13 @@ Config with_method(const Config& file, const std::string& spec, std::string& lab
     label += " " + parts[i];
   }
   return config;
+}
+
+void refuse_repeated(const std::vector<std::int64_t>& seeds) {
+  std::set<std::int64_t> seen;
+  for (const auto seed : seeds) {
+    if (!seen.insert(seed).second) fail("--seeds: {} is named twice, and would count twice", seed);
+  }
 }
 
 // Each method of --methods with the settings it runs with.
@@ -60,13 +61,33 @@ std::vector<std::pair<std::string, Config>> with_methods(const Config& config,
   return chosen;
 }
 
-// Every combination of the lists in [sweep], as assignments "section.key=value".
-std::vector<std::vector<std::string>> sweep_points(const Config& config) {
+// Nobody waits for a million runs; better to hear of them before the first than to wonder.
+void require_sane_number(const Config& config, const std::vector<std::string>& keys, std::size_t repeats) {
+  constexpr double kMostRuns = 10'000;
+  double runs = static_cast<double>(repeats);
+  std::vector<std::string> lengths;
+  for (const auto& key : keys) {
+    const auto items = config.items("sweep", key);
+    if (std::set(items.begin(), items.end()).size() < items.size()) {
+      config.refuse("sweep", key, "a value stands in this list twice, and would be run twice");
+    }
+    runs *= static_cast<double>(items.size());
+    lengths.push_back(fmt::format("{} of {}", items.size(), key));
+  }
+  if (runs <= kMostRuns) return;
+  fail("{}: a sweep of {:.0f} runs ({}{}); expected at most {:.0f}: shorten a list, or split the sweep",
+       config.where("sweep", ""), runs, fmt::join(lengths, ", "),
+       repeats > 1 ? fmt::format(", {} of methods and seeds", repeats) : "", kMostRuns);
+}
+
+// Every combination of the lists in [sweep], as assignments "section.key=value", each of which is run `repeats` times.
+std::vector<std::vector<std::string>> sweep_points(const Config& config, std::size_t repeats) {
   std::vector<std::string> keys = config.keys("sweep");
   if (keys.empty()) {
     fail("{}: no [sweep] section; expected lists such as client.lr = [0.1, 0.01]", config.where("sweep", ""));
   }
   std::ranges::sort(keys);
+  require_sane_number(config, keys, repeats);
   std::vector<std::vector<std::string>> points{{}};
   for (const auto& key : keys) {
     if (key.find('.') == std::string::npos) config.refuse("sweep", key, "expected section.key, for example client.lr");
@@ -117,20 +138,41 @@ bool has_same_settings(const StudyRun& run, const Catalogue& catalogue) {
   }
 }
 
-bool is_finished(const StudyRun& run, const Catalogue& catalogue) {
+enum class Todo { nothing, resume, begin };
+
+// What is left to do about a run. Throws InputError when its folder holds another one, which nobody asked to replace.
+Todo todo(const StudyRun& run, const Catalogue& catalogue, bool overwrite) {
   const auto info = RunFolder::read_info(run.folder);
-  return info && info->value("state", "") == "done" && has_same_settings(run, catalogue);
+  if (!info || info->value("state", "") == RunFolder::kBeginning) return Todo::begin;
+  const bool done = info->value("state", "") == "done";
+  if (done && has_same_settings(run, catalogue)) return Todo::nothing;
+  const std::string there = RunFolder(run.folder, real_files()).config(), here = run.settings.to_toml();
+  const bool same = same_but_for_rounds(there, here) && info->value("rounds", 0) <= run.settings.run.integer("rounds");
+  const bool has_checkpoint = std::filesystem::exists(run.folder / "checkpoint" / "checkpoint.json");
+  if (same && has_checkpoint) return Todo::resume;
+  if (overwrite || (same && !done)) return Todo::begin;
+  const std::string difference = first_difference(there, here);
+  fail("{}: holds a run with other settings ({}); replace it with --overwrite, or choose another --out",
+       run.folder.string(), difference.empty() ? "run.rounds" : difference);
 }
 
-bool is_resumable(const StudyRun& run) {
-  return std::filesystem::exists(run.folder / "checkpoint" / "checkpoint.json") &&
-         RunFolder(run.folder, real_files()).config() == run.settings.to_toml();
+// Throws InputError when they are not those that the run ended with.
+std::vector<Json> finished_metrics(const std::filesystem::path& folder) {
+  const Json info = RunFolder::read_info(folder).value_or(Json::object());
+  const Json checksum = info.value("checksums", Json::object()).value("metrics.jsonl", Json());
+  auto lines = RunFolder(folder, real_files())
+                   .metrics(checksum.is_string() ? std::optional(checksum.get<std::string>()) : std::nullopt);
+  if (lines.empty()) {
+    fail("{}: empty, though the run is done; the file is damaged: restore it, or remove the folder to run again",
+         (folder / "metrics.jsonl").string());
+  }
+  return lines;
 }
 
 StudyResult run_one(const StudyRun& run, const Catalogue& catalogue, DataCache& cache, RunControls controls) {
-  if (is_finished(run, catalogue))
-    return {&run, RunFate::done_before, RunFolder(run.folder, *controls.files).metrics()};
-  controls.resume = is_resumable(run);
+  const Todo left = todo(run, catalogue, controls.overwrite);
+  if (left == Todo::nothing) return {&run, RunFate::done_before, finished_metrics(run.folder)};
+  controls.resume = left == Todo::resume;
   controls.label = run.label;
   const Experiment experiment = build(run.settings, catalogue, cache);
   auto summary = run_experiment(experiment, run.folder, controls);
@@ -139,9 +181,27 @@ StudyResult run_one(const StudyRun& run, const Catalogue& catalogue, DataCache& 
 
 }  // namespace
 
+std::vector<std::string> split_outside_lists(const std::string& text, char at) {
+  std::vector<std::string> parts{""};
+  int depth = 0;
+  bool quoted = false;
+  for (const char c : text) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted && c == '[') ++depth;
+    if (!quoted && c == ']') --depth;
+    if (c == at && depth == 0 && !quoted) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 std::vector<StudyRun> plan_compare(const Config& config, const std::vector<std::string>& methods,
                                    const std::vector<std::int64_t>& seeds, const Catalogue& catalogue,
                                    const std::filesystem::path& out) {
+  refuse_repeated(seeds);
   std::vector<StudyRun> runs;
   for (const auto& [label, changed] : with_methods(config, methods)) {
     for (const auto seed : seeds) {
@@ -162,14 +222,15 @@ std::vector<StudyRun> plan_sweep(const Config& config, const std::vector<std::st
   };
   refuse_twice(!methods.empty(), "method.name", "--methods");
   refuse_twice(!seeds.empty(), "run.seed", "--seeds");
+  refuse_repeated(seeds);
   auto chosen = with_methods(config, methods);
-  if (chosen.empty()) chosen.emplace_back("", config);
+  if (chosen.empty()) chosen.emplace_back("", config).second.share();
   std::vector<std::string> seed_texts{""};
   if (!seeds.empty()) seed_texts.clear();
   for (const auto seed : seeds) seed_texts.push_back(fmt::format("run.seed={}", seed));
 
   std::vector<StudyRun> runs;
-  for (const auto& assignment : sweep_points(config)) {
+  for (const auto& assignment : sweep_points(config, chosen.size() * seed_texts.size())) {
     for (const auto& [method, changed] : chosen) {
       for (const auto& seed : seed_texts) runs.push_back(sweep_run(changed, method, assignment, seed, catalogue, out));
     }
@@ -182,7 +243,7 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Cata
   DataCache cache;
   // Hours into a comparison is too late to hear that one of its methods cannot run with these settings.
   for (const auto& run : runs) {
-    if (!is_finished(run, catalogue)) build(run.settings, catalogue, cache);
+    if (todo(run, catalogue, controls.overwrite) != Todo::nothing) build(run.settings, catalogue, cache);
   }
   std::vector<StudyResult> results;
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -21,6 +21,9 @@ struct StudyRun {
   std::filesystem::path folder;
 };
 
+// The parts of a text between `at`s that stand neither in a list nor in quotes: "a:b=[1,2]" at ',' is one part.
+std::vector<std::string> split_outside_lists(const std::string& text, char at);
+
 // A method and how it differs from the file: "fedavg", "fedprox:mu=0.1", "fedavg:server.step=adam:server.lr=0.01".
 // Keys without a section belong to [method].
 std::vector<StudyRun> plan_compare(const Config& config, const std::vector<std::string>& methods,
@@ -40,7 +43,9 @@ struct StudyResult {
   std::vector<Json> metrics;
 };
 
-// Runs what is not finished yet, in order. A run that failed does not stop the others; its reason is in `failures`.
+// Runs what is not finished yet, in order; one that only has fewer rounds than are wanted goes on. A run that failed
+// does not stop the others; its reason is in `failures`. Throws InputError before the first when a folder holds a run
+// with other settings, unless controls.overwrite says that it may be replaced.
 struct StudyHooks {
   std::function<void(const StudyRun&, std::size_t index)> starting;
   std::function<void(const StudyResult&)> finished;

@@ -7,6 +7,7 @@
 #include "parley/base/errors.h"
 #include "parley/base/files.h"
 #include "parley/report/report.h"
+#include "parley/store/folder_lock.h"
 
 namespace parley {
 namespace {
@@ -72,6 +73,8 @@ void read_run_file(const fs::path& path, ReportRun& run) {
   file.get("label", run.label);
   file.get("method", run.method);
   file.get("state", run.state);
+  // A process that was stopped could not say so itself.
+  if (run.state == "running" && !in_use(path.parent_path())) run.state = "interrupted";
   file.get("version", run.version);
   file.get("data", run.data);
   file.get("partition", run.partition);

@@ -12,6 +12,7 @@ namespace fs = std::filesystem;
 
 const std::string kNext = "next";
 const std::string kRun = "run";
+const std::string kClient = "client";
 
 std::optional<std::size_t> number(std::string_view text) {
   std::size_t value = 0;
@@ -50,17 +51,23 @@ fs::path ClientStore::path(std::size_t client, const std::string& version) const
 void ClientStore::write(std::size_t client, const std::string& version, const ClientRecord& record) const {
   std::vector<TensorView> views;
   for (const auto& [name, values] : record) views.push_back({name, {static_cast<std::int64_t>(values.size())}, values});
-  write_safetensors(files_, path(client, version), views, {{kRun, run_}});
+  write_safetensors(files_, path(client, version), views, {{kRun, run_}, {kClient, std::to_string(client)}});
 }
 
-ClientRecord ClientStore::read(const fs::path& path) const {
-  TensorFile file = read_safetensors(path);
+ClientRecord ClientStore::read(std::size_t client, const std::string& version) const {
+  const std::string name = path(client, version).string();
+  TensorFile file = read_safetensors(name);
+  file.require_checksum(name);
   if (file.metadata[kRun] != run_) {
-    fail("{}: what this client remembers is of another run{}; put the records of this run back, or start it afresh",
-         path.string(), file.metadata[kRun].empty() ? " or an older version" : "");
+    fail("{}: what this client remembers is of another run; put the records of this run back, or start it afresh",
+         name);
+  }
+  if (file.metadata[kClient] != std::to_string(client)) {
+    fail("{}: this is what client {} remembers; put the record of client {} back, or start the run afresh", name,
+         file.metadata[kClient], client);
   }
   ClientRecord record;
-  for (auto& [name, tensor] : file.tensors) record[name] = std::move(tensor.values);
+  for (auto& [key, tensor] : file.tensors) record[key] = std::move(tensor.values);
   return record;
 }
 
@@ -74,21 +81,29 @@ void ClientStore::open_at(std::size_t round) {
   read_at(round);
 }
 
-void ClientStore::read_at(std::size_t round) {
-  records_.clear();
-  versions_.clear();
-  staged_.clear();
-  if (folder_.empty()) return;
+std::map<std::size_t, std::size_t> ClientStore::newest_at(std::size_t round) const {
   std::map<std::size_t, std::size_t> newest;
+  if (folder_.empty()) return newest;
   for (const auto& file : fs::directory_iterator(folder_)) {
     const auto name = parse_name(file.path());
     if (!name || !name->round || *name->round > round) continue;
     auto& best = newest[name->client];
     best = std::max(best, *name->round);
   }
-  for (const auto& [client, version] : newest) {
+  return newest;
+}
+
+void ClientStore::check_at(std::size_t round) const {
+  for (const auto& [client, version] : newest_at(round)) read(client, std::to_string(version));
+}
+
+void ClientStore::read_at(std::size_t round) {
+  records_.clear();
+  versions_.clear();
+  staged_.clear();
+  for (const auto& [client, version] : newest_at(round)) {
     versions_[client] = std::to_string(version);
-    if (keep_ == Keep::memory) records_[client] = read(path(client, versions_[client]));
+    if (keep_ == Keep::memory) records_[client] = read(client, versions_[client]);
   }
 }
 
@@ -108,7 +123,7 @@ std::optional<ClientRecord> ClientStore::load(std::size_t client) const {
     if (on_disk == versions_.end()) return std::nullopt;
     version = on_disk->second;
   }
-  return read(path(client, version));
+  return read(client, version);
 }
 
 void ClientStore::stage(std::size_t client, ClientRecord record) {

@@ -29,12 +29,16 @@ class ClientStore {
     memory,  // records stay in memory, and are written to the folder at commit
     disk,    // only the folder: memory does not grow with the number of clients
   };
-  // An empty folder path keeps records in memory alone (a run without checkpoints). `run` is written into every record;
-  // one that says otherwise is of another run, whose factors and weights mean nothing here, and is refused.
+  // An empty folder path keeps records in memory alone (a run without checkpoints). `run` and the client are
+  // written into every record; one that says otherwise is of another run or client, whose factors and weights mean
+  // nothing here, and is refused.
   ClientStore(Keep keep, std::filesystem::path folder, Files& files, std::string run = {});
 
-  // Forgets everything newer than `round` and reads what is there. Throws InputError on a record that is damaged or of
-  // another run, here or in load().
+  // Throws InputError when a record of `round` or before, the newest of its client, is damaged or not this client's of
+  // this run. Reads them all, and touches no file: to be asked before a run changes anything in its folder.
+  void check_at(std::size_t round) const;
+  // Forgets everything newer than `round` and reads what is there. Throws InputError on a record that is damaged or not
+  // this client's of this run, here or in load().
   void open_at(std::size_t round);
   // The same for who only reads: what is newer is left out, and no file is touched.
   void read_at(std::size_t round);
@@ -50,7 +54,8 @@ class ClientStore {
 
  private:
   std::filesystem::path path(std::size_t client, const std::string& version) const;
-  ClientRecord read(const std::filesystem::path& path) const;
+  std::map<std::size_t, std::size_t> newest_at(std::size_t round) const;  // the version of each client
+  ClientRecord read(std::size_t client, const std::string& version) const;
   void write(std::size_t client, const std::string& version, const ClientRecord& record) const;
 
   Keep keep_;

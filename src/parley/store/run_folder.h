@@ -15,24 +15,13 @@ namespace parley {
 
 using Json = nlohmann::ordered_json;
 
-// A run folder has one owner at a time: two processes that write to it would destroy each other's files. The lock is on
-// the folder itself, makes no file, and is gone with the process, however that ends.
-class FolderLock {
- public:
-  // Throws InputError when another process has it.
-  explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int handle_;
-};
-
 class RunFolder {
  public:
   // Makes the folder and checks that it can be written to. Throws InputError.
   RunFolder(std::filesystem::path path, Files& files);
+
+  // In run.json while a new run takes the place of an old one: nothing of either can be resumed.
+  static constexpr const char* kBeginning = "beginning";
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path client_folder() const { return path_ / "checkpoint" / "clients"; }
@@ -42,34 +31,41 @@ class RunFolder {
   // The resolved config of the run that is there; "" when there is none.
   std::string config() const;
 
-  // The run goes on behind `last_round`; 0 is a new run, which removes what an earlier one left here. Writes
-  // config.toml and run.json, and cuts metrics.jsonl back to that round.
-  void begin(const std::string& config, const Json& info, std::size_t last_round);
+  struct Resumed {
+    std::size_t round = 0;
+    Json progress = {};
+    std::string metrics = {};  // the checksum of the lines up to this round
+  };
+  // The run goes on behind `from`; round 0 is a new run, which removes what an earlier one left here. Writes
+  // config.toml and run.json, and cuts metrics.jsonl back to that round. Throws InputError, before it changes anything,
+  // when the lines up to that round are not those that were written.
+  void begin(const std::string& config, const Json& info, const Resumed& from);
+  void begin(const std::string& config, const Json& info) { begin(config, info, Resumed()); }
   void write_info(const Json& info);
   void append_metrics(const Json& line);
   // clients.json: what the last evaluation found for each client.
   void write_clients(const Json& table);
-  // The lines so far.
-  std::vector<Json> metrics() const;
+  // The lines so far. With a checksum, only those that it speaks of; throws InputError when they are not there.
+  std::vector<Json> metrics(const std::optional<std::string>& checksum = {}) const;
+  // Of all lines that this object began with and appended.
+  const std::string& metrics_checksum() const { return metrics_checksum_; }
 
   // The state after `round`; `progress` is what else the engine wants back.
   void write_checkpoint(std::size_t round, const State& state, const Json& progress);
-  struct Resumed {
-    std::size_t round = 0;
-    Json progress;
-  };
   // Brings `state` back to the last finished round; nothing when no round was finished. Throws InputError when the
   // checkpoint is damaged. Changes no file.
   std::optional<Resumed> resume(State& state) const;
 
-  void write_model(const State& state);
+  // Returns the file's checksum.
+  std::string write_model(const State& state);
 
  private:
   std::filesystem::path checkpoint() const { return path_ / "checkpoint"; }
-  void cut_metrics(std::size_t last_round);
+  std::string lines_with(const std::string& checksum) const;
 
   std::filesystem::path path_;
   Files& files_;
+  std::string metrics_checksum_;
 };
 
 }  // namespace parley

@@ -1,12 +1,20 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "parley/base/errors.h"
 #include "parley/base/temp_folder.h"
 #include "parley/store/client_store.h"
+#include "parley/store/folder_lock.h"
 #include "parley/store/run_folder.h"
 
 namespace parley {
 namespace {
+
+// Without the pains that real_files() takes to make it last.
+void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
 
 State one_number(float value) {
   State state;
@@ -97,14 +105,44 @@ TEST_P(ClientStores, ARecordOfAnotherRunIsRefused) {
   }
 }
 
+// Every byte of it, one at a time.
 TEST_P(ClientStores, ADamagedRecordIsRefused) {
   {
     auto& store = open(0);
     store.stage(1, record(1));
     store.commit(1);
   }
-  real_files().replace(folder_ / "clients" / "1.1.safetensors", "rubbish");
-  EXPECT_THROW(open(1).load(1), InputError);
+  const auto file = folder_ / "clients" / "1.1.safetensors";
+  const std::string whole = read_file(file);
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    write_bytes(file, bytes);
+    EXPECT_THROW(open(1).load(1), InputError) << "byte " << at;
+    EXPECT_THROW(store_->check_at(1), InputError) << "byte " << at;
+  }
+  real_files().replace(file, whole);
+  EXPECT_EQ(open(1).load(1), record(1));
+  EXPECT_NO_THROW(store_->check_at(1));
+}
+
+TEST_P(ClientStores, ARecordOfAnotherClientIsRefused) {
+  {
+    auto& store = open(0);
+    store.stage(1, record(1));
+    store.stage(2, record(2));
+    store.commit(1);
+  }
+  std::filesystem::copy_file(folder_ / "clients" / "2.1.safetensors", folder_ / "clients" / "1.1.safetensors",
+                             std::filesystem::copy_options::overwrite_existing);
+  try {
+    open(1).load(1);
+    FAIL() << "expected InputError";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), (folder_ / "clients" / "1.1.safetensors").string() +
+                                ": this is what client 2 remembers; put the record of client 1 back, or start the run "
+                                "afresh");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Keep, ClientStores, testing::Values(ClientStore::Keep::memory, ClientStore::Keep::disk),
@@ -114,7 +152,7 @@ TEST(RunFolder, ResumesAtTheLastCheckpoint) {
   const TempFolder temp;
   {
     RunFolder folder(temp / "run", real_files());
-    folder.begin("config", {{"state", "running"}}, 0);
+    folder.begin("config", {{"state", "running"}});
     folder.append_metrics({{"round", 1}});
     folder.write_checkpoint(1, one_number(1.5f), {{"seconds", 2.0}});
     folder.append_metrics({{"round", 2}});  // killed before the checkpoint of round 2
@@ -126,14 +164,14 @@ TEST(RunFolder, ResumesAtTheLastCheckpoint) {
   EXPECT_EQ(resumed->round, 1u);
   EXPECT_EQ(resumed->progress["seconds"], 2.0);
   EXPECT_EQ(state.at("theta")[0], 1.5f);
-  folder.begin("config", {{"state", "running"}}, resumed->round);
+  folder.begin("config", {{"state", "running"}}, *resumed);
   EXPECT_EQ(folder.metrics().size(), 1u);
 }
 
 TEST(RunFolder, ADamagedCheckpointIsRefusedAndNothingChanges) {
   const TempFolder temp;
   RunFolder folder(temp / "run", real_files());
-  folder.begin("config", {{"state", "running"}}, 0);
+  folder.begin("config", {{"state", "running"}});
   folder.write_checkpoint(1, one_number(1.5f), {});
   const auto file = temp / "run" / "checkpoint" / "state.1.safetensors";
   std::string bytes = read_file(file);
@@ -144,16 +182,68 @@ TEST(RunFolder, ADamagedCheckpointIsRefusedAndNothingChanges) {
     folder.resume(state);
     FAIL() << "expected InputError";
   } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("state.1.safetensors: its fingerprint does not match"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("state.1.safetensors: its checksum does not match"), std::string::npos);
   }
   EXPECT_EQ(state.at("theta")[0], 0.0f);
-  real_files().replace(temp / "run" / "checkpoint" / "checkpoint.json", "{");
+  // A state that is sound, but not the one of this checkpoint.
+  one_number(7.0f).write(real_files(), file);
   EXPECT_THROW(folder.resume(state), InputError);
+  EXPECT_EQ(state.at("theta")[0], 0.0f);
+}
+
+TEST(RunFolder, EveryDamageOfTheCheckpointRecordIsFound) {
+  const TempFolder temp;
+  RunFolder folder(temp / "run", real_files());
+  folder.begin("config", {{"state", "running"}});
+  folder.write_checkpoint(1, one_number(1.5f), {{"seconds", 2.25}, {"engine", {1, 2.0, nullptr}}});
+  const auto file = temp / "run" / "checkpoint" / "checkpoint.json";
+  const std::string whole = read_file(file);
+  State state = one_number(0.0f);
+  EXPECT_EQ(folder.resume(state)->round, 1u);
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    if (std::isspace(static_cast<unsigned char>(whole[at]))) continue;
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    write_bytes(file, bytes);
+    EXPECT_THROW(folder.resume(state), InputError) << "byte " << at;
+  }
+}
+
+TEST(RunFolder, LostOrChangedMetricsAreRefusedAndNothingChanges) {
+  const TempFolder temp;
+  RunFolder folder(temp / "run", real_files());
+  folder.begin("config", {{"state", "running"}});
+  folder.append_metrics({{"round", 1}, {"loss", 0.5}});
+  folder.append_metrics({{"round", 2}, {"loss", 0.25}});
+  folder.write_checkpoint(2, one_number(1.5f), {});
+  State state = one_number(0.0f);
+  const auto resumed = folder.resume(state);
+  const auto file = temp / "run" / "metrics.jsonl";
+  const std::string whole = read_file(file);
+  const std::string first = whole.substr(0, whole.find('\n') + 1);
+  for (const std::string& damaged : {std::string(), first, std::string(whole).replace(2, 1, "R"), first + first}) {
+    real_files().replace(file, damaged);
+    try {
+      RunFolder(temp / "run", real_files()).begin("other", {}, *resumed);
+      FAIL() << "expected InputError for " << damaged;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("metrics.jsonl: not the rounds that the run has written"),
+                std::string::npos);
+    }
+    EXPECT_EQ(folder.config(), "config");
+    EXPECT_EQ(read_file(file), damaged);
+  }
+  std::filesystem::remove(file);
+  EXPECT_THROW(folder.metrics(resumed->metrics), InputError);
+  real_files().replace(file, whole + "{\"round\":3}\n");
+  EXPECT_EQ(folder.metrics(resumed->metrics).size(), 2u);
+  folder.begin("config", {}, *resumed);
+  EXPECT_EQ(read_file(file), whole);
 }
 
 TEST(RunFolder, AFullDiskLeavesTheOldCheckpoint) {
   const TempFolder temp;
-  RunFolder(temp / "run", real_files()).begin("config", {{"state", "running"}}, 0);
+  RunFolder(temp / "run", real_files()).begin("config", {{"state", "running"}});
   RunFolder(temp / "run", real_files()).write_checkpoint(1, one_number(1.5f), {});
   LimitedFiles full(10);
   RunFolder folder(temp / "run", full);
@@ -173,7 +263,9 @@ TEST(FolderLock, HasOneOwnerAtATime) {
   } catch (const InputError& error) {
     EXPECT_NE(std::string(error.what()).find("another process is writing a run there"), std::string::npos);
   }
+  EXPECT_TRUE(in_use(folder.path()));
   owner.reset();
+  EXPECT_FALSE(in_use(folder.path()));
   EXPECT_NO_THROW(FolderLock(folder.path()));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   EXPECT_THROW(FolderLock(folder / "nowhere"), InputError);

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <map>
 #include <ranges>
+#include <stdexcept>
 
 namespace parley {
 
@@ -20,8 +21,12 @@ Layout::Layout(std::vector<LayoutEntry> entries) : entries_(std::move(entries)) 
     assert(find(entry.name) == &entry && "two parameters of one name");
     entry.offset = size_;
     entry.size = 1;
-    for (const auto extent : entry.shape) entry.size *= static_cast<std::size_t>(extent);
-    size_ += entry.size;
+    bool overflow = false;
+    for (const auto extent : entry.shape) {
+      overflow |= __builtin_mul_overflow(entry.size, static_cast<std::size_t>(extent), &entry.size);
+    }
+    overflow |= __builtin_add_overflow(size_, entry.size, &size_);
+    if (overflow) throw std::length_error("more parameters than can be counted");
     if (is_trainable(entry.role)) trainable_ = size_;
   }
 }

@@ -1,10 +1,16 @@
 #include "parley/tensor/safetensors.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "parley/base/errors.h"
+#include "parley/base/fingerprint.h"
+#include "parley/base/nesting.h"
 
 namespace parley {
 namespace {
@@ -13,12 +19,27 @@ static_assert(std::endian::native == std::endian::little, "safetensors data is w
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kMaxHeader = 100 << 20;  // the format's own limit
+constexpr const char* kMetadata = "__metadata__";
+
+// The checksum is of the whole file with zeros in its own place.
+constexpr const char* kChecksum = "parley_checksum";
+constexpr std::size_t kDigits = 16;
+
+// Where the digits of the checksum stand in the header; npos when they are not there as we write them.
+std::size_t digits_at(std::string_view header, const std::string& digits) {
+  const std::string front = fmt::format("\"{}\":\"", kChecksum);
+  const std::size_t found = header.find(front + digits + '"');
+  return found == std::string_view::npos ? found : found + front.size();
+}
+
+using Offsets = std::pair<std::size_t, std::size_t>;
 
 std::string_view as_bytes(std::span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
 }
 
-Tensor parse_tensor(const nlohmann::ordered_json& entry, std::string_view data, const std::string& where) {
+Tensor parse_tensor(const nlohmann::ordered_json& entry, std::string_view data, const std::string& where,
+                    std::vector<Offsets>& taken) {
   const auto broken = [&](const char* why) { fail("{}: {}; the file is damaged or not safetensors", where, why); };
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
     broken("expected dtype, shape and data_offsets");
@@ -44,15 +65,71 @@ Tensor parse_tensor(const nlohmann::ordered_json& entry, std::string_view data, 
   if (count * sizeof(float) != end - begin) broken("its shape does not fit its data");
   tensor.values.resize(count);
   if (count > 0) std::memcpy(tensor.values.data(), data.data() + begin, count * sizeof(float));
+  taken.emplace_back(begin, end);
   return tensor;
+}
+
+// The header, each name in it once: JSON alone lets a later one replace an earlier one.
+nlohmann::ordered_json parse_header(std::string_view text, const std::string& name) {
+  refuse_deep_json(text, name);
+  std::set<std::string> names;
+  return nlohmann::ordered_json::parse(
+      text,
+      [&](int depth, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& parsed) {
+        if (event != nlohmann::ordered_json::parse_event_t::key || depth != 1) return true;
+        if (!names.insert(parsed.get<std::string>()).second) {
+          fail("{}: {} stands there twice; the file is damaged or not safetensors", name, parsed.dump());
+        }
+        return true;
+      },
+      false);
+}
+
+// Every byte of the data must belong to one tensor: the format allows neither holes nor overlaps.
+void check_cover(std::vector<Offsets> taken, std::size_t size, const std::string& name) {
+  std::ranges::sort(taken);
+  std::size_t covered = 0;
+  for (const auto& [begin, end] : taken) {
+    if (begin != covered) {
+      fail("{}: {} at byte {} of the data; the file is damaged or not safetensors", name,
+           begin < covered ? "two tensors overlap" : "a hole", std::min(begin, covered));
+    }
+    covered = end;
+  }
+  if (covered != size) {
+    fail("{}: {} bytes behind the last tensor; the file is damaged or not safetensors", name, size - covered);
+  }
+}
+
+std::string checksum_of(std::span<const std::string_view> pieces) {
+  Fingerprint sum;
+  for (const auto piece : pieces) sum.add(piece);
+  return sum.text();
+}
+
+void check_checksum(std::string_view front, std::string_view data, const std::string& digits, const std::string& name) {
+  const std::size_t at = digits_at(front, digits);
+  if (at != std::string_view::npos) {
+    std::string zeroed(front);
+    zeroed.replace(at, kDigits, kDigits, '0');
+    if (checksum_of(std::array<std::string_view, 2>{zeroed, data}) == digits) return;
+  }
+  fail("{}: its checksum does not match: the file is damaged, or another program changed it; restore it", name);
 }
 
 }  // namespace
 
-void write_safetensors(Files& files, const std::filesystem::path& path, std::span<const TensorView> tensors,
-                       const std::map<std::string, std::string, std::less<>>& metadata) {
+void TensorFile::require_checksum(const std::string& name) const {
+  if (checksum.empty()) {
+    fail("{}: carries no checksum: it is damaged, or of an older version of Parley; restore it, or run again", name);
+  }
+}
+
+std::string write_safetensors(Files& files, const std::filesystem::path& path, std::span<const TensorView> tensors,
+                              const std::map<std::string, std::string, std::less<>>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  header[kMetadata] = metadata;
+  header[kMetadata][kChecksum] = std::string(kDigits, '0');
   std::size_t offset = 0;
   std::vector<std::string_view> pieces(1);
   for (const auto& tensor : tensors) {
@@ -68,7 +145,11 @@ void write_safetensors(Files& files, const std::filesystem::path& path, std::spa
   std::memcpy(front.data(), &length, kLengthBytes);
   front += text;
   pieces[0] = front;
+  const std::string checksum = checksum_of(pieces);
+  front.replace(digits_at(front, std::string(kDigits, '0')), kDigits, checksum);
+  pieces[0] = front;
   files.replace(path, pieces);
+  return checksum;
 }
 
 TensorFile parse_safetensors(std::string_view bytes, const std::string& name) {
@@ -77,12 +158,13 @@ TensorFile parse_safetensors(std::string_view bytes, const std::string& name) {
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > kMaxHeader || length > bytes.size() - kLengthBytes) broken("its header is longer than the file");
-  const auto header = nlohmann::ordered_json::parse(bytes.substr(kLengthBytes, length), nullptr, false);
+  const auto header = parse_header(bytes.substr(kLengthBytes, length), name);
   if (!header.is_object()) broken("its header is not a JSON object");
   const std::string_view data = bytes.substr(kLengthBytes + length);
   TensorFile file;
+  std::vector<Offsets> taken;
   for (const auto& [key, entry] : header.items()) {
-    if (key == "__metadata__") {
+    if (key == kMetadata) {
       if (!entry.is_object()) broken("__metadata__ is not an object");
       for (const auto& [meta, text] : entry.items()) {
         if (!text.is_string()) broken("__metadata__ holds something other than texts");
@@ -90,7 +172,13 @@ TensorFile parse_safetensors(std::string_view bytes, const std::string& name) {
       }
       continue;
     }
-    file.tensors[key] = parse_tensor(entry, data, name + ": " + key);
+    file.tensors[key] = parse_tensor(entry, data, name + ": " + key, taken);
+  }
+  check_cover(std::move(taken), data.size(), name);
+  if (const auto carried = file.metadata.find(kChecksum); carried != file.metadata.end()) {
+    check_checksum(bytes.substr(0, kLengthBytes + length), data, carried->second, name);
+    file.checksum = carried->second;
+    file.metadata.erase(carried);
   }
   return file;
 }

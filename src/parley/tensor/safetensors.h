@@ -1,7 +1,8 @@
 // Tensors in files: the safetensors format (8-byte little-endian header length, JSON header, raw little-endian data),
 // which Python reads with one line. We write F32 and read F32.
 //
-// Reading checks every length before it is used; a file that lies about itself is an InputError, never a crash.
+// Reading checks every length before it is used; a file that lies about itself is an InputError, never a crash. What we
+// write carries a checksum of all its bytes among the metadata, so that one flipped bit is an InputError too.
 #pragma once
 
 #include <filesystem>
@@ -33,11 +34,15 @@ struct Tensor {
 struct TensorFile {
   std::map<std::string, Tensor, std::less<>> tensors;
   std::map<std::string, std::string, std::less<>> metadata;
+  std::string checksum;  // that it carried and that holds; "" for a file of another program
+
+  // Throws InputError for a file without a checksum, where we wrote one; `name` stands in the message.
+  void require_checksum(const std::string& name) const;
 };
 
-// Deterministic: the same tensors give the same bytes. Order in the file is the order given.
-void write_safetensors(Files& files, const std::filesystem::path& path, std::span<const TensorView> tensors,
-                       const std::map<std::string, std::string, std::less<>>& metadata = {});
+// Deterministic: the same tensors give the same bytes. Order in the file is the order given. Returns the checksum.
+std::string write_safetensors(Files& files, const std::filesystem::path& path, std::span<const TensorView> tensors,
+                              const std::map<std::string, std::string, std::less<>>& metadata = {});
 TensorFile read_safetensors(const std::filesystem::path& path);
 // From bytes already in memory; `name` stands in messages.
 TensorFile parse_safetensors(std::string_view bytes, const std::string& name);

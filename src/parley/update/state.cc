@@ -66,7 +66,7 @@ double State::scalar(std::string_view name) const {
   return const_cast<State&>(*this).scalar(name);
 }
 
-void State::write(Files& files, const std::filesystem::path& path) const {
+std::string State::write(Files& files, const std::filesystem::path& path) const {
   std::vector<TensorView> tensors;
   for (const auto& channel : channels_) {
     auto views = views_of(*channel.layout, channel.values, prefix_of(channel.name));
@@ -74,10 +74,11 @@ void State::write(Files& files, const std::filesystem::path& path) const {
   }
   std::map<std::string, std::string, std::less<>> metadata{{"format", "parley 1"}};
   for (const auto& [name, scalar] : scalars_) metadata["scalar/" + name] = fmt::format("{:a}", scalar.value);
-  write_safetensors(files, path, tensors, metadata);
+  return write_safetensors(files, path, tensors, metadata);
 }
 
 void State::restore(const TensorFile& file, const std::string& name) {
+  file.require_checksum(name);
   std::vector<Flat> values;
   for (const auto& channel : channels_) {
     values.push_back(assemble(file, *channel.layout, name, prefix_of(channel.name)));

@@ -40,9 +40,10 @@ class State {
   const std::map<std::string, Scalar, std::less<>>& scalars() const { return scalars_; }
 
   // As tensors: "theta" by the layout's own names, any other channel behind "name/"; scalars in the metadata, exactly.
-  void write(Files& files, const std::filesystem::path& path) const;
+  // Returns the file's checksum.
+  std::string write(Files& files, const std::filesystem::path& path) const;
   // Fills the values of a state that has the right channels. Checks everything before it changes anything; throws
-  // InputError naming file and tensor.
+  // InputError naming file and tensor, or a file that carries no checksum.
   void restore(const TensorFile& file, const std::string& name);
 
  private:

@@ -3,6 +3,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/files.h"
+#include "parley/base/nesting.h"
 #include "parley/data/deal/deal.h"
 #include "parley/data/read/labels.h"
 
@@ -91,7 +92,9 @@ Partition from_file(const Dataset& data, const Options& options, Stream&) {
   if (path.empty()) fail("partition.path: empty; expected the JSON file with the rows of each client");
   json root;
   try {
-    root = json::parse(read_file(path));
+    const std::string text = read_file(path);
+    refuse_deep_json(text, path);
+    root = json::parse(text);
   } catch (const InputError& error) {
     fail("partition.path: {}", error.what());
   } catch (const json::exception& error) {

@@ -35,22 +35,55 @@ uInt piece(std::size_t left) {
   return static_cast<uInt>(std::min<std::size_t>(left, std::numeric_limits<int>::max()));
 }
 
+// Where unpacked bytes go: grows as they come, up to what the header speaks of and a byte more.
+class Unpacked {
+ public:
+  Unpacked(std::size_t expected, const DeclaredSize& declared, const std::string& name)
+      : declared_(declared), name_(name), bytes_(std::max<std::size_t>(expected, 4096), '\0') {}
+
+  std::span<char> room() {
+    if (written_ == bytes_.size()) bytes_.resize(std::min(2 * bytes_.size(), most_));
+    return std::span(bytes_).subspan(written_);
+  }
+  void wrote(std::size_t count) {
+    written_ += count;
+    if (declared_ && most_ == kUnknown) {
+      // One byte more, so that too much can be told from enough.
+      if (const auto size = declared_(std::string_view(bytes_).substr(0, written_))) most_ = *size + 1;
+    }
+    if (written_ >= most_) {
+      fail("{}: unpacks to more than the {} bytes that its header speaks of; fetch the file again", name_, most_ - 1);
+    }
+  }
+  std::string take() {
+    bytes_.resize(written_);
+    return std::move(bytes_);
+  }
+
+ private:
+  static constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
+  const DeclaredSize& declared_;
+  const std::string& name_;
+  std::size_t most_ = kUnknown, written_ = 0;
+  std::string bytes_;
+};
+
 }  // namespace
 
-std::string unpack_gzip(std::string_view bytes, const std::string& name) {
+std::string unpack_gzip(std::string_view bytes, const std::string& name, const DeclaredSize& declared) {
   Inflater inflater;
-  std::string result(std::max<std::size_t>(bytes.size() * 4, 4096), '\0');
-  std::size_t read = 0, written = 0;
+  Unpacked unpacked(bytes.size() * 4, declared, name);
+  std::size_t read = 0;
   for (;;) {
-    if (written == result.size()) result.resize(result.size() * 2);
-    const uInt in = piece(bytes.size() - read), out = piece(result.size() - written);
+    const auto room = unpacked.room();
+    const uInt in = piece(bytes.size() - read), out = piece(room.size());
     inflater->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data())) + read;
     inflater->avail_in = in;
-    inflater->next_out = reinterpret_cast<Bytef*>(result.data()) + written;
+    inflater->next_out = reinterpret_cast<Bytef*>(room.data());
     inflater->avail_out = out;
     const int status = inflate(inflater.get(), Z_NO_FLUSH);
     read += in - inflater->avail_in;
-    written += out - inflater->avail_out;
+    unpacked.wrote(out - inflater->avail_out);
     if (status == Z_STREAM_END) {
       // gzip allows several members in a row.
       if (!is_gzip(bytes.substr(read))) break;
@@ -62,13 +95,12 @@ std::string unpack_gzip(std::string_view bytes, const std::string& name) {
            inflater->msg != nullptr ? inflater->msg : "no detail");
     }
   }
-  result.resize(written);
-  return result;
+  return unpacked.take();
 }
 
-std::string read_unpacked(const std::filesystem::path& path) {
+std::string read_unpacked(const std::filesystem::path& path, const DeclaredSize& declared) {
   std::string bytes = read_file(path);
-  return is_gzip(bytes) ? unpack_gzip(bytes, path.string()) : bytes;
+  return is_gzip(bytes) ? unpack_gzip(bytes, path.string(), declared) : bytes;
 }
 
 std::uint32_t big_endian_32(std::string_view bytes, std::size_t offset) {

@@ -5,17 +5,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace parley {
 
+// How long a file is by its own header, of which these are the first bytes; nothing while more of them are needed.
+using DeclaredSize = std::function<std::optional<std::size_t>(std::string_view)>;
+
 // The whole file, unpacked when it begins like gzip. Throws InputError (missing, truncated,
-// damaged).
-std::string read_unpacked(const std::filesystem::path& path);
+// damaged). A file that unpacks to more than its header speaks of is refused before it fills the memory.
+std::string read_unpacked(const std::filesystem::path& path, const DeclaredSize& declared = {});
 // The same for bytes in memory; `name` stands in messages.
-std::string unpack_gzip(std::string_view bytes, const std::string& name);
+std::string unpack_gzip(std::string_view bytes, const std::string& name, const DeclaredSize& declared = {});
 
 // Big- and little-endian numbers at `offset`, which the caller has checked.
 std::uint32_t big_endian_32(std::string_view bytes, std::size_t offset);

@@ -9,6 +9,7 @@ namespace parley {
 namespace {
 
 constexpr std::uint8_t kUnsignedByte = 0x08;
+constexpr std::size_t kMostExtents = 8, kLongestHeader = 4 + 4 * kMostExtents;
 
 std::vector<std::int64_t> parse_extents(std::string_view bytes, const std::string& name) {
   if (bytes.size() < 4) {
@@ -22,7 +23,7 @@ std::vector<std::int64_t> parse_extents(std::string_view bytes, const std::strin
         name, magic);
   }
   const std::size_t rank = magic & 0xff;
-  if (rank == 0 || rank > 8) {
+  if (rank == 0 || rank > kMostExtents) {
     fail("{}: expected 1 to 8 extents, found {}; the header is damaged", name, rank);
   }
   if (bytes.size() < 4 + 4 * rank) {
@@ -50,7 +51,13 @@ IdxArray parse_idx(std::string_view bytes, const std::string& name) {
 }
 
 IdxArray read_idx(const std::filesystem::path& path) {
-  return parse_idx(read_unpacked(path), path.string());
+  const std::string name = path.string();
+  const auto declared = [&](std::string_view begin) -> std::optional<std::size_t> {
+    if (begin.size() < kLongestHeader) return std::nullopt;
+    const auto extents = parse_extents(begin, name);
+    return 4 + 4 * extents.size() + checked_product(extents, name);
+  };
+  return parse_idx(read_unpacked(path, declared), name);
 }
 
 Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels, std::size_t classes) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "parley/base/errors.h"
+#include "parley/base/nesting.h"
 #include "parley/data/read/bytes.h"
 
 namespace parley {
@@ -69,6 +70,7 @@ void append_user(const json& data, const std::string& user, const std::string& w
 }
 
 json parse_json(std::string_view text, const std::string& name) {
+  refuse_deep_json(text, name);
   try {
     return json::parse(text);
   } catch (const json::exception& error) {

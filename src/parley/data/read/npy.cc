@@ -1,6 +1,7 @@
 #include "parley/data/read/npy.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -61,6 +62,12 @@ std::vector<std::int64_t> parse_shape(std::string_view text, const std::string& 
     shape.push_back(extent);
   }
   return shape;
+}
+
+// Where the header ends, once the first bytes tell; they are at least ten.
+std::size_t header_end(std::string_view bytes) {
+  const std::size_t width = bytes[6] == 1 ? 2 : 4;
+  return bytes.size() < 8 + width ? 8 + width : 8 + width + little_endian(bytes, 8, width);
 }
 
 Header parse_header(std::string_view bytes, const std::string& name) {
@@ -174,7 +181,14 @@ NpyArray parse_npy(std::string_view bytes, const std::string& name) {
 }
 
 NpyArray read_npy(const std::filesystem::path& path) {
-  return parse_npy(read_unpacked(path), path.string());
+  const std::string name = path.string();
+  const auto declared = [&](std::string_view begin) -> std::optional<std::size_t> {
+    if (begin.size() < 12 || begin.size() < header_end(begin)) return std::nullopt;
+    const Header header = parse_header(begin, name);
+    const std::array<std::int64_t, 2> extents{static_cast<std::int64_t>(checked_product(header.shape, name)), 8};
+    return header.data_begin + checked_product(extents, name);  // no number is wider than eight bytes
+  };
+  return parse_npy(read_unpacked(path, declared), name);
 }
 
 }  // namespace parley

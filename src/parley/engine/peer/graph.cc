@@ -4,6 +4,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/files.h"
+#include "parley/base/nesting.h"
 
 namespace parley {
 namespace {
@@ -103,7 +104,9 @@ Graph small_world(const Options& options, std::size_t nodes, Stream& stream) {
 Graph from_file(const Options& options, std::size_t nodes, Stream&) {
   const std::string& path = options.text("path");
   if (path.empty()) fail("graph.path: empty; expected a JSON file with a list of links, [[0, 1], [1, 2], …]");
-  const auto links = json::parse(read_file(path), nullptr, false);
+  const std::string text = read_file(path);
+  refuse_deep_json(text, path);
+  const auto links = json::parse(text, nullptr, false);
   if (!links.is_array()) fail("{}: expected a list of links, [[0, 1], [1, 2], …]", path);
   Graph graph(nodes);
   for (std::size_t i = 0; i < links.size(); ++i) {

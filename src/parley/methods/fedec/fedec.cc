@@ -260,9 +260,11 @@ void add_fedec(MethodRegistry& registry) {
        "(FeDEC(w/o))",
        {},
        {"pooled", "mixture", "literal", "mean"}},
-      {"temperature", 0.1, "τ of weights = \"elbo\"", above(0.0)},
   };
-  std::ranges::copy(InferenceOptions::declared(), std::back_inserter(options));
+  const OnlyWith elbo{"weights", {"elbo"}}, inferred{"weights", {"match", "mass", "elbo"}};
+  std::ranges::copy(only_with(elbo, {{"temperature", 0.1, "τ of the weights", above(0.0)}}),
+                    std::back_inserter(options));
+  std::ranges::copy(only_with(inferred, InferenceOptions::declared()), std::back_inserter(options));
   registry.add({.name = "fedec",
                 .summary = "Infers what each client holds from its batch-norm statistics, weighs it by that, and "
                            "aggregates means and variances by rules of their own.",

@@ -217,7 +217,7 @@ class EncoderDecoder {
 }  // namespace
 
 std::vector<Option> InferenceOptions::declared() {
-  return {
+  std::vector<Option> options{
       {"classes", std::int64_t{0}, "classes that clients are made of; 0 = the model's outputs", at_least(0)},
       {"inference_steps", std::int64_t{200}, "steps of the encoder–decoder per round", at_least(1)},
       {"inference_lr", 0.02, "their length (Adam)", above(0.0)},
@@ -227,8 +227,10 @@ std::vector<Option> InferenceOptions::declared() {
        "from classes to statistics: one prototype per class, or a network of one hidden layer",
        {},
        {"linear", "mlp"}},
-      {"decoder_hidden", std::int64_t{32}, "hidden units of decoder = \"mlp\"", at_least(1)},
   };
+  const auto mlp = only_with({"decoder", {"mlp"}}, {{"decoder_hidden", std::int64_t{32}, "hidden units", at_least(1)}});
+  options.insert(options.end(), mlp.begin(), mlp.end());
+  return options;
 }
 
 Inference::Inference(const InferenceOptions& options, std::size_t moments)

@@ -40,8 +40,23 @@ struct FolaOptions {
          {},
          {"diag", "input", "kfac"}},
         {"lambda", 0.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
+    };
+    for (const auto& more :
+         {only_with({"curvature", {"diag", "kfac"}}, epsilon_option()), only_with({"curvature", {"diag"}}, of_diag()),
+          only_with({"curvature", {"kfac"}}, of_kfac()),
+          only_with({"curvature", {"input", "kfac"}}, Layered::declared())}) {
+      options.insert(options.end(), more.begin(), more.end());
+    }
+    return options;
+  }
+
+ private:
+  static std::vector<Option> epsilon_option() {
+    return {{"epsilon", 1e-10, "precision that a client has of what it never saw", above(0.0)}};
+  }
+  static std::vector<Option> of_diag() {
+    std::vector<Option> options{
         {"gamma", 0.0, "floor added to the global precision", at_least(0.0)},
-        {"epsilon", 1e-10, "precision that a client has of what it never saw", above(0.0)},
         {"fisher",
          std::string("online"),
          "online: squared gradients along the path, mixed with the prior by Eq. 17; "
@@ -58,25 +73,28 @@ struct FolaOptions {
          "product of the Gaussians (Eq. 9), or the mixture collapsed to one (Eq. 6)",
          {},
          {"product", "mixture"}},
-        {"zero_precision",
-         std::string("average"),
-         "where nobody is sure: average the clients, or shrink towards zero",
-         {},
-         {"average", "shrink"}},
         {"compress", 1.0, "share of each layer's precision that is sent exactly, the rest as its mean (§3.5)",
          Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
-        {"output_ridge", 5.0, "curvature = kfac: added to the outputs' factor, as a multiple of its mean diagonal",
-         above(0.0)},
+    };
+    const auto product =
+        only_with({"aggregation", {"product"}}, {{"zero_precision",
+                                                  std::string("average"),
+                                                  "where nobody is sure: average the clients, or shrink towards zero",
+                                                  {},
+                                                  {"average", "shrink"}}});
+    options.insert(options.end(), product.begin(), product.end());
+    return options;
+  }
+  static std::vector<Option> of_kfac() {
+    return {
+        {"output_ridge", 5.0, "added to the outputs' factor, as a multiple of its mean diagonal", above(0.0)},
         {"output_scale",
          std::string("unit"),
-         "curvature = kfac: unit: clients' output factors count alike; measured: as large as their gradients were",
+         "unit: clients' output factors count alike; measured: as large as their gradients were",
          {},
          {"unit", "measured"}},
-        {"cg_steps", std::int64_t{20}, "curvature = kfac: conjugate gradients per layer, at most", at_least(0)},
+        {"cg_steps", std::int64_t{20}, "conjugate gradients per layer, at most", at_least(0)},
     };
-    const auto layered = Layered::declared();
-    options.insert(options.end(), layered.begin(), layered.end());
-    return options;
   }
 };
 

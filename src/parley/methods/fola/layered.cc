@@ -22,17 +22,12 @@ std::int64_t extent(std::size_t n) {
 std::vector<Option> Layered::declared() {
   return {
       {"ridge", 0.1,
-       "curvature = input, kfac: precision in every direction of the inputs, as a multiple of its mean; pulls towards "
-       "the plain average",
+       "precision in every direction of the inputs, as a multiple of its mean; pulls towards the plain average",
        above(0.0)},
       {"rank", std::int64_t{0},
-       "curvature = input, kfac: eigenvectors of each layer's inputs that are sent, the rest as their mean; 0 sends "
-       "all",
-       at_least(0)},
-      {"prior_every", std::int64_t{2}, "curvature = input, kfac: steps between implicit steps of the prior",
-       at_least(1)},
-      {"prior_rank", std::int64_t{64}, "curvature = input, kfac: eigenvectors of each layer that the prior pulls along",
-       at_least(1)},
+       "eigenvectors of each layer's inputs that are sent, the rest as their mean; 0 sends all", at_least(0)},
+      {"prior_every", std::int64_t{2}, "steps between implicit steps of the prior", at_least(1)},
+      {"prior_rank", std::int64_t{64}, "eigenvectors of each layer that the prior pulls along", at_least(1)},
   };
 }
 

@@ -27,7 +27,7 @@ VirtualOptions::VirtualOptions(const Options& options)
 
 std::vector<Option> VirtualOptions::declared() {
   const Range below_one{.low = 0.0, .high = 1.0, .high_excluded = true};
-  return {
+  std::vector<Option> options{
       {"beta", 1e-5, "weight of the KL divergences in the free energy; 1 is Bayes' rule", at_least(0.0)},
       {"private", true, "a network of each client's own, fed by the shared one at every layer"},
       {"prior_scale", 1.0, "standard deviation of every weight before any data", above(0.0)},
@@ -64,9 +64,11 @@ std::vector<Option> VirtualOptions::declared() {
        "(begin with beta = 0.001, rho = -4, client.lr = 0.001)",
        {},
        {"gradient", "ivon"}},
-      {"ivon_beta1", 0.9, "local = ivon: decay of the mean gradient", below_one},
-      {"ivon_beta2", 0.999, "local = ivon: decay of the curvature", below_one},
   };
+  const auto ivon = only_with({"local", {"ivon"}}, {{"ivon_beta1", 0.9, "decay of the mean gradient", below_one},
+                                                    {"ivon_beta2", 0.999, "decay of the curvature", below_one}});
+  options.insert(options.end(), ivon.begin(), ivon.end());
+  return options;
 }
 
 }  // namespace parley
