@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "parley/base/errors.h"
+#include "parley/engine/advice.h"
 #include "parley/engine/study.h"
 #include "parley/report/report.h"
 #ifdef PARLEY_MPI
@@ -99,6 +100,10 @@ void say_unused(const Settings& settings) {
   }
 }
 
+void advise(const std::vector<std::string>& lines) {
+  for (const auto& line : lines) fmt::print(stderr, "note: {}\n", line);
+}
+
 void describe(const Experiment& experiment, const std::string& machine) {
 #ifdef PARLEY_TORCH
   if (const std::string warning = torch_blas_warning(); !warning.empty()) fmt::print(stderr, "warning: {}\n", warning);
@@ -108,6 +113,7 @@ void describe(const Experiment& experiment, const std::string& machine) {
              experiment.partition_text);
   fmt::print("{}, {} parameters; {}; {}\n", experiment.describe_model(), experiment.layout->size(),
              experiment.settings.method.text("name"), machine);
+  advise(advice(experiment));
 }
 
 void refuse_peers(const Settings& settings) {
@@ -166,7 +172,10 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   fmt::print("done: {} round{} in {}", summary.metrics.size(), summary.metrics.size() == 1 ? "" : "s",
              duration_text(summary.seconds));
   if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));
+  if (last.contains("test_r2")) fmt::print(", test R² {:.4f}", last["test_r2"].get<double>());
+  if (last.contains("test_rmse")) fmt::print(", RMSE {:.6g}", last["test_rmse"].get<double>());
   fmt::print(", test loss {:.4f}\n", last.value("test_loss", 0.0));
+  advise(advice(summary.metrics));
   const StudyRun run{.label = settings.method.text("name"), .settings = settings, .folder = folder};
   if (const auto table = measured_tables(summarise({{&run, RunFate::fresh, summary.metrics}})); !table.empty()) {
     fmt::print("{}\n", table);

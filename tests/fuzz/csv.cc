@@ -2,6 +2,10 @@
 #include "fuzz.h"
 
 PARLEY_FUZZ_TARGET([](std::string_view text) {
-  const auto table = parley::parse_csv(text, {.label = "label"}, "input");
-  parley::number_labels(table.labels, "input", {}, "test");
+  const parley::CsvColumns columns{.label = "label", .user = {}, .targets = {}, .ignored = {}};
+  for (const auto missing : {parley::CsvReading::Missing::mean, parley::CsvReading::Missing::drop}) {
+    const auto coding = parley::learn_csv(text, columns, {.missing = missing}, "input");
+    const auto table = parley::parse_csv(text, columns, coding, "input");
+    parley::number_labels(table, "input", {}, "test");
+  }
 })

@@ -83,12 +83,28 @@ Json metrics_of(const RoundReport& report) {
   return line;
 }
 
+// What each class is taken for, and how often the model is right by how sure it is: [examples, sum of their
+// confidences, how many are right] for each of the bins of the calibration error.
+void add_confusion(Json& line, const Evaluation& evaluation) {
+  const std::size_t classes = evaluation.class_total.size();
+  if (!evaluation.confusion.empty()) {
+    Json& rows = line["confusion"] = Json::array();
+    for (std::size_t c = 0; c < classes; ++c) {
+      rows.push_back(std::vector(evaluation.confusion.begin() + static_cast<std::ptrdiff_t>(c * classes),
+                                 evaluation.confusion.begin() + static_cast<std::ptrdiff_t>((c + 1) * classes)));
+    }
+  }
+  Json& bins = line["reliability"] = Json::array();
+  for (const auto& bin : evaluation.bins) bins.push_back({bin.count, bin.confidence, bin.correct});
+}
+
 void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, std::size_t round, bool last) {
   const Evaluation evaluation = engine.evaluate(*experiment.federated.data.test);
   for (const auto& [name, value] : scores("test", evaluation)) line[name] = value;
   if (evaluation.classified()) {
     line["class_total"] = evaluation.class_total;
     line["class_correct"] = evaluation.class_correct;
+    if (last) add_confusion(line, evaluation);
   }
   for (const auto& [name, value] : engine.measure(round, last)) line[name] = value;
 }

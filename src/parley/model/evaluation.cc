@@ -48,6 +48,7 @@ void add_classified(Evaluation& to, Loss loss, std::span<float> row, std::size_t
   to.correct += right;
   ++to.class_total[label];
   to.class_correct[label] += right;
+  if (!to.confusion.empty()) ++to.confusion[label * to.class_total.size() + guess];
 }
 
 void add_regressed(Evaluation& to, std::span<const float> row, std::span<const float> target) {
@@ -81,6 +82,8 @@ Evaluation nothing_yet(const View& view) {
   Evaluation result;
   result.class_total.resize(view.data->classes);
   result.class_correct.resize(view.data->classes);
+  const std::size_t classes = view.data->classes;
+  if (classes <= Evaluation::kMostConfused) result.confusion.resize(classes * classes);
   result.targets.resize(view.data->target_size);
   const auto& scale = view.data->target_transform.scale;
   for (std::size_t j = 0; j < scale.size(); ++j) result.targets[j].unit = 1.0 / static_cast<double>(scale[j]);
@@ -151,6 +154,7 @@ void Evaluation::merge(const Evaluation& other) {
   brier_sum += other.brier_sum;
   add_to(class_total, other.class_total);
   add_to(class_correct, other.class_correct);
+  add_to(confusion, other.confusion);
   if (targets.empty()) {
     targets = other.targets;
   } else {

@@ -29,6 +29,8 @@ struct Evaluation {
   std::vector<std::size_t> class_total;    // by true class
   std::vector<std::size_t> class_correct;  // by true class
   std::array<Bin, kBins> bins{};
+  static constexpr std::size_t kMostConfused = 100;  // classes up to which it is counted what each is taken for
+  std::vector<std::size_t> confusion;                // true class × guess
 
   // Regression, by target, in the scale that it was trained on.
   struct Target {

@@ -110,9 +110,31 @@ void read_visits(const Json& json, ReportRound& round) {
   }
 }
 
+// Square, or left out.
+void read_confusion(const Json& line, ReportRun& run) {
+  if (!line.contains("confusion")) return;
+  try {
+    auto counts = line["confusion"].get<std::vector<std::vector<std::int64_t>>>();
+    if (std::ranges::all_of(counts, [&](const auto& row) { return row.size() == counts.size(); })) {
+      run.confusion = std::move(counts);
+    }
+  } catch (const Json::exception&) {
+  }
+}
+
+void read_reliability(const Json& line, ReportRun& run) {
+  if (!line.contains("reliability") || !line["reliability"].is_array()) return;
+  run.reliability.clear();
+  for (const auto& bin : line["reliability"]) {
+    if (!bin.is_array() || bin.size() != 3 || !std::ranges::all_of(bin, [](const Json& x) { return x.is_number(); })) {
+      continue;
+    }
+    run.reliability.push_back({bin[0].get<std::int64_t>(), bin[1].get<double>(), bin[2].get<std::int64_t>()});
+  }
+}
+
 // One line, or why not.
-std::string parse_round(std::string_view line, ReportRound& round) {
-  const Json json = parse(line);
+std::string parse_round(const Json& json, ReportRound& round) {
   if (!json.is_object()) return "not a JSON object";
   const auto number = json.find("round");
   if (number == json.end() || !number->is_number_integer()) return "no whole number 'round'";
@@ -160,7 +182,8 @@ void read_metrics(const fs::path& path, ReportRun& run) {
     ++line_number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     ReportRound round;
-    std::string wrong = parse_round(line, round);
+    const Json json = parse(line);
+    std::string wrong = parse_round(json, round);
     if (!wrong.empty() && torn) break;
     if (wrong.empty() && !run.rounds.empty() && round.round <= run.rounds.back().round) {
       wrong = fmt::format("round {} after round {}", round.round, run.rounds.back().round);
@@ -169,6 +192,8 @@ void read_metrics(const fs::path& path, ReportRun& run) {
       fail("{}:{}: {}; remove the line, or do the run again", path.string(), line_number, wrong);
     }
     run.rounds.push_back(std::move(round));
+    read_confusion(json, run);
+    read_reliability(json, run);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "parley/base/errors.h"
+#include "parley/report/classes.h"
 #include "parley/report/clients.h"
 #include "parley/report/groups.h"
 #include "parley/report/html.h"
@@ -109,21 +110,27 @@ struct Column {
   std::function<std::optional<Spread>(const ReportGroup&)> measure;
   Format format;
   int best;  // +1: the greatest is marked; -1: the least; 0: none
+  std::string meaning;
 };
 
 std::vector<Column> result_columns(const std::vector<ReportGroup>& groups) {
   const auto last = [](const char* metric) { return [=](const ReportGroup& group) { return group.last(metric); }; };
   const auto total = [](const char* metric) { return [=](const ReportGroup& group) { return group.total(metric); }; };
   std::vector<Column> columns = {
-      {"Final accuracy, %", last("test_accuracy"), percent, +1},
-      {"Best accuracy, %", [](const ReportGroup& group) { return group.best("test_accuracy"); }, percent, +1},
-      {"Final R²", last("test_r2"), loss, +1},
-      {"RMSE", last("test_rmse"), amount, -1},
-      {"MAE", last("test_mae"), amount, -1},
-      {"Final loss", last("test_loss"), loss, -1},
-      {"MB up", total("bytes_up"), megabytes, 0},
-      {"MB down", total("bytes_down"), megabytes, 0},
-      {"Seconds", [](const ReportGroup& group) { return group.wall(); }, amount, 0},
+      {"Final accuracy, %", last("test_accuracy"), percent, +1,
+       "share of the test examples that the model of the last round tells right"},
+      {"Best accuracy, %", [](const ReportGroup& group) { return group.best("test_accuracy"); }, percent, +1,
+       "the highest test accuracy of any round: chosen on test data, so a little flattering"},
+      {"Final R²", last("test_r2"), loss, +1,
+       "share of the test targets' variance that the model explains; 0 is no better than their mean"},
+      {"RMSE", last("test_rmse"), amount, -1, "root of the mean squared error, in the target's own units"},
+      {"MAE", last("test_mae"), amount, -1, "mean size of an error, in the target's own units"},
+      {"Final loss", last("test_loss"), loss, -1,
+       "mean loss on the test examples: the lower, the better, and it counts how sure the model was"},
+      {"MB up", total("bytes_up"), megabytes, 0, "megabytes that all clients sent in all rounds, as encoded"},
+      {"MB down", total("bytes_down"), megabytes, 0, "megabytes that were sent to clients in all rounds, as encoded"},
+      {"Seconds", [](const ReportGroup& group) { return group.wall(); }, amount, 0,
+       "wall-clock seconds of the whole run on the machine named below"},
   };
   std::erase_if(columns, [&](const Column& column) {
     return std::none_of(groups.begin(), groups.end(), [&](const auto& group) { return column.measure(group); });
@@ -162,7 +169,7 @@ std::string result_table(const std::vector<ReportGroup>& groups) {
   std::string head = "<th scope=\"col\">Method</th>", body;
   std::vector<std::vector<std::string>> cells;
   for (const auto& column : columns) {
-    head += fmt::format("<th scope=\"col\">{}</th>", column.head);
+    head += fmt::format("<th scope=\"col\" title=\"{}\">{}</th>", escape(column.meaning), column.head);
     cells.push_back(column_cells(column, groups));
   }
   head += "<th scope=\"col\">Rounds</th><th scope=\"col\">Runs</th>";
@@ -301,6 +308,13 @@ std::string setting_text(const ReportData& data) {
   return result;
 }
 
+// Whether the means of two groups of seeds differ by no more than chance makes likely: two standard errors.
+bool level(const Spread& a, const Spread& b) {
+  if (a.count < 2 || b.count < 2) return false;
+  const auto square = [](const Spread& s) { return s.deviation * s.deviation / static_cast<double>(s.count); };
+  return std::abs(a.mean - b.mean) <= 2.0 * std::sqrt(square(a) + square(b));
+}
+
 // "fola ends highest, at 81.24 % test accuracy after 20 rounds; fedavg follows with 73.10 %."
 std::string finding_text(const std::vector<ReportGroup>& groups) {
   const auto first = groups[0].last("test_accuracy");
@@ -314,6 +328,10 @@ std::string finding_text(const std::vector<ReportGroup>& groups) {
   const auto next = groups.size() < 2 ? std::nullopt : groups[1].last(by_accuracy ? "test_accuracy" : "test_loss");
   if (!next) {
     result = fmt::format("{}: {} of {} after {}.", groups[0].label, what, shown(top->mean), rounds);
+  } else if (level(*top, *next)) {
+    const auto pair = [&](const Spread& s) { return fmt::format("{} ± {}", shown(s.mean), shown(s.deviation)); };
+    result = fmt::format("{} and {} are level after {}: a {} of {} and {}, which their seeds do not tell apart.",
+                         groups[0].label, groups[1].label, rounds, what, pair(*top), pair(*next));
   } else {
     const std::string first_value = shown(top->mean), second = shown(next->mean);
     result = fmt::format(
@@ -321,6 +339,7 @@ std::string finding_text(const std::vector<ReportGroup>& groups) {
         first_value, rounds,
         first_value == second ? groups[1].label + " is level with it" : groups[1].label + " follows with " + second);
   }
+  if (next && top->count < 2) result += " One seed each: a small lead may be chance.";
   std::size_t open = 0;
   for (const auto& group : groups) {
     for (const auto* run : group.runs) open += run->state != "done";
@@ -513,6 +532,7 @@ std::string render_report(const ReportData& data) {
       {"finding", escape(finding_text(groups))},
       {"result", result_table(groups)},
       {"uncertainty", uncertainty_section(groups)},
+      {"classes", classes_section(groups)},
       {"clients", clients_section(groups)},
       {"lineage", lineage_section(data)},
       {"refused", refused_section(data)},

@@ -31,6 +31,13 @@ struct ReportRound {
   std::vector<ReportVisit> visits;       // in the order in which they ended
 };
 
+// Test examples of about one confidence.
+struct ReportBin {
+  std::int64_t count = 0;
+  double confidence = 0.0;  // sum
+  std::int64_t correct = 0;
+};
+
 // What one client has of a run on its own test data.
 struct ReportClient {
   // Of its own model over the shared one: points of accuracy, or, where nothing is classified, how much lower its loss.
@@ -59,7 +66,9 @@ struct ReportRun {
   std::vector<std::string> class_names;
   std::string config;  // the text of config.toml
   std::vector<ReportRound> rounds;
-  std::vector<ReportClient> clients;  // those with test data of their own, after the last evaluation
+  std::vector<std::vector<std::int64_t>> confusion;  // true class × guess, of the last evaluation
+  std::vector<ReportBin> reliability;                // likewise
+  std::vector<ReportClient> clients;                 // those with test data of their own, after the last evaluation
 };
 
 struct ReportData {

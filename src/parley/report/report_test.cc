@@ -70,6 +70,34 @@ TEST_F(ReportTest, SaysWhichClientsGainFromAModelOfTheirOwn) {
   EXPECT_NE(refusal().find("clients.json: not a JSON list"), std::string::npos);
 }
 
+TEST_F(ReportTest, ShowsWhatIsTakenForWhatAndHowFarConfidenceHolds) {
+  write_run("a", "a", 1, 0.9);
+  EXPECT_EQ(render_report(read()).find("Classes and confidence"), std::string::npos);
+  write("a/metrics.jsonl",
+        R"({"round":1,"test_accuracy":0.6,"confusion":[[3,1],[6,0]],"reliability":[[0,0,0],[4,3,2]]})"
+        "\n");
+  write("a/run.json", R"({"label":"a","state":"done","class_names":["cat","<dog>"]})");
+  const std::string page = render_report(read());
+  EXPECT_NE(page.find("title=\"3 of 4\">75</td>"), std::string::npos);
+  EXPECT_NE(page.find("class=\"wrong\" style=\"--v:1.000\" title=\"6 of 6\">100</td>"), std::string::npos);
+  EXPECT_NE(page.find("&lt;dog&gt;"), std::string::npos);
+  EXPECT_NE(page.find("4 examples: confidence 75.0 %, right 50.0 %"), std::string::npos);
+  write("a/metrics.jsonl", R"({"round":1,"test_accuracy":0.6,"confusion":[[3,1],[6]],"reliability":[["?",0,0]]})"
+                           "\n");
+  EXPECT_EQ(render_report(read()).find("Classes and confidence"), std::string::npos) << "left out, not misread";
+}
+
+TEST_F(ReportTest, CallsLevelWhatSeedsDoNotTellApart) {
+  for (const auto& [seed, a, b] : {std::tuple{1, 0.70, 0.72}, {2, 0.68, 0.62}}) {
+    write_run(fmt::format("a{}", seed), "a", seed, a);
+    write_run(fmt::format("b{}", seed), "b", seed, b);
+  }
+  EXPECT_NE(render_report(read()).find("a and b are level after 2 rounds"), std::string::npos);
+  write_run("b1", "b", 1, 0.41);
+  write_run("b2", "b", 2, 0.40);
+  EXPECT_NE(render_report(read()).find("a ends highest, with a test accuracy of 69.00 %"), std::string::npos);
+}
+
 TEST_F(ReportTest, DrawsWhereTravellingModelsWent) {
   write_run("fedavg", "fedavg", 1, 0.9);
   EXPECT_EQ(render_report(read()).find("Lineage"), std::string::npos);
