@@ -42,7 +42,7 @@ void about_norms(const Experiment& experiment, std::vector<std::string>& lines) 
   const Settings& settings = experiment.settings;
   const bool plain = settings.aggregate.text("running_var") == "mean" && settings.method.text("name") != "central";
   if (!plain || !measures_statistics(*experiment.layout) || label_skew(experiment.federated) < kSkewed) return;
-  lines.push_back(
+  lines.emplace_back(
       "batch norm measures each client's own classes, and these differ much between clients: averaged statistics fit "
       "nobody; try model.norm = \"group\", or [aggregate] running_var = \"mixture\" (docs/methods.md)");
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -38,13 +39,53 @@ std::string_view as_bytes(std::span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
 }
 
+// How the numbers of a dtype become floats.
+struct Dtype {
+  std::size_t bytes;
+  void (*convert)(const char* from, std::span<float> to);
+};
+
+template <class From>
+void convert_from(const char* from, std::span<float> to) {
+  for (float& value : to) {
+    From number;
+    std::memcpy(&number, from, sizeof(From));
+    value = static_cast<float>(number);
+    from += sizeof(From);
+  }
+}
+
+// The upper half of a float.
+void convert_from_bf16(const char* from, std::span<float> to) {
+  for (float& value : to) {
+    std::uint16_t half;
+    std::memcpy(&half, from, sizeof(half));
+    value = std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+    from += sizeof(half);
+  }
+}
+
+const Dtype* find_dtype(const std::string& name) {
+  static const std::map<std::string, Dtype> known{
+      {"F32", {4, convert_from<float>}},        {"F16", {2, convert_from<_Float16>}},
+      {"BF16", {2, convert_from_bf16}},         {"F64", {8, convert_from<double>}},
+      {"I64", {8, convert_from<std::int64_t>}}, {"I32", {4, convert_from<std::int32_t>}},
+      {"U8", {1, convert_from<std::uint8_t>}},  {"BOOL", {1, convert_from<std::uint8_t>}},
+  };
+  const auto found = known.find(name);
+  return found == known.end() ? nullptr : &found->second;
+}
+
 Tensor parse_tensor(const nlohmann::ordered_json& entry, std::string_view data, const std::string& where,
                     std::vector<Offsets>& taken) {
   const auto broken = [&](const char* why) { fail("{}: {}; the file is damaged or not safetensors", where, why); };
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
     broken("expected dtype, shape and data_offsets");
   }
-  if (entry["dtype"] != "F32") fail("{}: expected dtype F32, got {}", where, entry["dtype"].dump());
+  const Dtype* dtype = entry["dtype"].is_string() ? find_dtype(entry["dtype"].get<std::string>()) : nullptr;
+  if (dtype == nullptr) {
+    fail("{}: expected dtype F32, F16, BF16, F64, I64, I32, U8 or BOOL, got {}", where, entry["dtype"].dump());
+  }
   const auto& offsets = entry["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
       !offsets[1].is_number_unsigned()) {
@@ -62,9 +103,9 @@ Tensor parse_tensor(const nlohmann::ordered_json& entry, std::string_view data, 
     count *= n;
     tensor.shape.push_back(static_cast<std::int64_t>(n));
   }
-  if (count * sizeof(float) != end - begin) broken("its shape does not fit its data");
+  if (count * dtype->bytes != end - begin) broken("its shape does not fit its data");
   tensor.values.resize(count);
-  if (count > 0) std::memcpy(tensor.values.data(), data.data() + begin, count * sizeof(float));
+  dtype->convert(data.data() + begin, tensor.values);
   taken.emplace_back(begin, end);
   return tensor;
 }
@@ -189,14 +230,27 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
 
 std::vector<TensorView> views_of(const Layout& layout, std::span<const float> flat, const std::string& prefix) {
   std::vector<TensorView> views;
-  for (const auto& entry : layout.entries()) views.push_back({prefix + entry.name, entry.shape, entry.of(flat)});
+  for (const auto& entry : layout.entries()) {
+    views.push_back({prefix + entry.name, entry.shape, entry.of(flat)});
+    for (const auto& alias : entry.aliases) views.push_back({prefix + alias, entry.shape, entry.of(flat)});
+  }
   return views;
 }
 
 Flat assemble(const TensorFile& file, const Layout& layout, const std::string& name, const std::string& prefix) {
   Flat flat(layout.size());
   for (const auto& entry : layout.entries()) {
-    const auto found = file.tensors.find(prefix + entry.name);
+    auto found = file.tensors.find(prefix + entry.name);
+    for (const auto& alias : entry.aliases) {
+      const auto other = file.tensors.find(prefix + alias);
+      if (other == file.tensors.end()) continue;
+      if (found == file.tensors.end()) {
+        found = other;  // some programs write tied weights once, under any of their names
+      } else if (other->second.values != found->second.values) {
+        fail("{}: tensors '{}' and '{}' differ; the model ties them, so they must be the same", name,
+             prefix + entry.name, prefix + alias);
+      }
+    }
     if (found == file.tensors.end()) {
       fail("{}: tensor '{}' is missing; the model expects {}", name, prefix + entry.name, layout.describe());
     }

@@ -131,5 +131,40 @@ TEST(Safetensors, RefusesWhatIsNotSafetensors) {
   }
 }
 
+// A file of another program: one tensor of one number.
+std::string one_number(const std::string& dtype, const std::string& bytes) {
+  std::string header = fmt::format(R"({{"x":{{"dtype":"{}","shape":[],"data_offsets":[0,{}]}}}})", dtype, bytes.size());
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size());
+  return length + header + bytes;
+}
+
+TEST(Safetensors, ReadsTheNumbersThatPyTorchWrites) {
+  const auto number = [](const std::string& dtype, const std::string& bytes) {
+    return parse_safetensors(one_number(dtype, bytes), "f").tensors.at("x").values.at(0);
+  };
+  EXPECT_EQ(number("F16", std::string("\0\x3e", 2)), 1.5f);
+  EXPECT_EQ(number("BF16", std::string("\xc0\xbf", 2)), -1.5f);
+  EXPECT_EQ(number("F64", std::string("\0\0\0\0\0\0\xf8\x3f", 8)), 1.5f);
+  EXPECT_EQ(number("I64", std::string("\7\0\0\0\0\0\0\0", 8)), 7.0f);  // num_batches_tracked
+  EXPECT_EQ(number("BOOL", "\1"), 1.0f);
+  EXPECT_THROW(parse_safetensors(one_number("F8_E4M3", "a"), "f"), InputError);
+  EXPECT_THROW(parse_safetensors(one_number("F64", "abcd"), "f"), InputError);
+}
+
+TEST(Safetensors, TiedWeightsStandUnderEachOfTheirNames) {
+  const Layout tied({{.name = "a", .shape = {2}, .aliases = {"b"}}});
+  const TempFolder folder;
+  const Flat values{1, 2};
+  write_safetensors(real_files(), folder / "f", views_of(tied, values));
+  TensorFile file = read_safetensors(folder / "f");
+  EXPECT_EQ(file.tensors.at("b").values, values);
+  EXPECT_EQ(assemble(file, tied, "f"), values);
+  file.tensors.at("b").values[0] = 5;
+  EXPECT_THROW(assemble(file, tied, "f"), InputError) << "they differ";
+  file.tensors.erase("a");
+  EXPECT_EQ(assemble(file, tied, "f"), (Flat{5, 2})) << "one of its names is enough";
+}
+
 }  // namespace
 }  // namespace parley
