@@ -157,7 +157,7 @@ std::vector<Case> monstrous_cases() {
        {"model.hidden=[9223372036854775807]"},
        {"[model]", "model.hidden = [9223372036854775807]"}},
       {"AWidthBeyondMemory", "", {"model.hidden=[2000000000, 2000000000]"}, {"[model]", "memory", "model.hidden = "}},
-      {"RowsBeyondCounting", "", {"data.rows=9223372036854775807"}, {"data.rows", "[1, 1e+09]"}},
+      {"RowsBeyondCounting", "", {"data.rows=9223372036854775807"}, {"data.rows", "in [1, 1000000000]"}},
       {"RowsBeyondMemory",
        "",
        {"data.rows=1000000000", "data.features=1000000000"},

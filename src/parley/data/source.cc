@@ -69,14 +69,14 @@ void check_one(const Dataset& data, const std::string& part) {
 // twice, the labels are something else: ids, codes with gaps, a price.
 void check_classes(const Dataset& train, const Options& options) {
   if (train.classes == 0 || !options.has("classes") || options.integer("classes") > 0) return;
+  constexpr std::size_t kMany = 20;  // a gap among few is no harm
   const std::set<std::int32_t> distinct(train.labels.begin(), train.labels.end());
-  if (2 * distinct.size() < train.classes) {
+  if (train.classes > kMany && 2 * distinct.size() < train.classes) {
     fail(
         "data set '{}': labels go up to {}, and only {} of {} classes occur; number them from 0 without gaps, or set "
         "data.classes = {}",
         train.name, train.classes - 1, distinct.size(), train.classes, train.classes);
   }
-  constexpr std::size_t kMany = 20;
   if (distinct.size() > kMany && 2 * distinct.size() > train.size()) {
     fail("data set '{}': {} different labels in {} rows; {}, or set data.classes = {} if they are classes", train.name,
          distinct.size(), train.size(),

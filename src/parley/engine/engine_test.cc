@@ -474,10 +474,12 @@ TEST(Study, ARunOfAnOlderVersionCountsWhileItsSettingsMeanTheSame) {
     ASSERT_NE(text.find(from), std::string::npos);
     text.replace(text.find(from), from.size(), to);
     real_files().replace(runs[0].folder / "config.toml", text);
-    run_study(runs, catalogue(), {}, hooks);
   };
   rewrite("posterior_scale = 1.0\n", "");  // a key with its default, as if that version had not known it
+  run_study(runs, catalogue(), {}, hooks);
   rewrite("mu = 0.5", "mu = 0.25");
+  EXPECT_THROW(run_study(runs, catalogue(), {}, hooks), InputError) << "nobody asked to replace it";
+  run_study(runs, catalogue(), {.overwrite = true}, hooks);
   EXPECT_EQ(fates, (std::vector<RunFate>{RunFate::fresh, RunFate::done_before, RunFate::fresh}));
 }
 
