@@ -106,7 +106,7 @@ void Hub::look_after() {
   const std::lock_guard lock(mutex_);
   const auto silent_since = Clock::now() - kSilence;
   for (auto& [key, visitor] : visitors_) {
-    if (visitor.last_seen < silent_since && visitor.name.empty()) visitor.link->cut();
+    if (visitor.last_seen < silent_since) visitor.link->cut();
   }
   for (Seat& seat : seats_) {
     if (!seat.link) continue;
@@ -193,7 +193,7 @@ void Hub::facts(Visitor& visitor, const pb::Facts& facts) {
 // It has seen the terms, and cannot or will not take part.
 void Hub::declined(const Visitor& visitor, const std::string& reason) {
   log_.say("declined", {{"node", visitor.name}, {"reason", reason}});
-  journal_.audit("declined", visitor.name, last_round_, reason);
+  audit("declined", visitor.name, last_round_, reason);
   const auto link = visitor.link;
   visitors_.erase(link.get());
   link->close();
@@ -214,7 +214,7 @@ void Hub::seat(const Visitor& visitor, const pb::Facts& facts) {
   found->seen_at = timestamp();
   found->doing = "waiting";
   log_.say("joined", {{"node", visitor.name}, {"examples", std::to_string(facts.examples())}});
-  journal_.audit("joined", visitor.name, last_round_, fmt::format("{} examples", facts.examples()));
+  audit("joined", visitor.name, last_round_, fmt::format("{} examples", facts.examples()));
   if (complete_) {
     welcome(*found);
     post({.kind = Event::Kind::joined, .client = found->member.client});
@@ -226,7 +226,10 @@ void Hub::seat(const Visitor& visitor, const pb::Facts& facts) {
 
 // Numbers by name, so that it does not matter who came first.
 void Hub::complete() {
-  if (!terms_.rows) std::ranges::sort(seats_, {}, [](const Seat& seat) { return seat.member.name; });
+  const auto before = [&](const Seat& a, const Seat& b) {
+    return terms_.rows ? a.member.client < b.member.client : a.member.name < b.member.name;
+  };
+  std::ranges::sort(seats_, before);
   std::vector<Member> members;
   sizes_.resize(terms_.sizes.size());
   for (std::size_t i = 0; i < seats_.size(); ++i) {
@@ -235,10 +238,10 @@ void Hub::complete() {
     sizes_.at(member.client) = member.examples;
     members.push_back(member);
   }
-  journal_.remember(members);
+  note([&] { journal_.remember(members); });
   complete_ = true;
   log_.say("complete", {{"nodes", std::to_string(seats_.size())}});
-  journal_.audit("complete", "", 0, fmt::format("{} nodes", seats_.size()));
+  audit("complete", "", 0, fmt::format("{} nodes", seats_.size()));
   for (Seat& seat : seats_) welcome(seat);
 }
 
@@ -249,7 +252,7 @@ void Hub::welcome(Seat& seat) {
        }));
 }
 
-void Hub::refuse(const std::shared_ptr<Link>& link, const std::string& name, const std::string& reason, bool final) {
+void Hub::refuse(std::shared_ptr<Link> link, std::string name, std::string reason, bool final) {
   visitors_.erase(link.get());
   ++strangers_refused_;
   link->send(message([&](pb::ToNode& to) {
@@ -258,7 +261,7 @@ void Hub::refuse(const std::shared_ptr<Link>& link, const std::string& name, con
   }));
   link->close();
   log_.say("refused", {{"node", name}, {"reason", reason}});
-  journal_.audit("refused", name, last_round_, reason);
+  audit("refused", name, last_round_, reason);
 }
 
 void Hub::leave(Seat& seat, const std::string& reason) {
@@ -267,7 +270,7 @@ void Hub::leave(Seat& seat, const std::string& reason) {
   seat.incoming.reset();
   seat.offered = false;
   log_.say("left", {{"node", seat.member.name}, {"reason", reason}});
-  journal_.audit("left", seat.member.name, last_round_, reason);
+  audit("left", seat.member.name, last_round_, reason);
   if (complete_) post({.kind = Event::Kind::left, .client = seat.member.client});
   changed_.notify_all();
 }
@@ -293,7 +296,7 @@ void Hub::offer(Seat& seat, const pb::Offer& offer) {
     ++seat.refusals;
     seat.refused = reason;
     log_.say("late", {{"node", seat.member.name}, {"reason", reason}});
-    journal_.audit("late", seat.member.name, offer.round(), reason);
+    audit("late", seat.member.name, offer.round(), reason);
     return send(seat, message([&](pb::ToNode& to) {
                   to.mutable_verdict()->set_round(offer.round());
                   to.mutable_verdict()->set_reason(reason);
@@ -336,7 +339,8 @@ void Hub::spoil(Seat& seat, const std::string& reason) {
 
 std::optional<std::vector<Member>> Hub::await_complete() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return complete_ || stopped_; });
+  changed_.wait(lock, [&] { return complete_ || stopped_ || !journal_failure_.empty(); });
+  require_journal();
   if (stopped_) return {};
   std::vector<Member> members;
   for (const Seat& seat : seats_) members.push_back(seat.member);
@@ -377,7 +381,8 @@ bool Hub::invite(std::size_t client, std::size_t last_accepted) {
 
 std::optional<Event> Hub::next(Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, until, [&] { return stopped_ || !events_.empty(); });
+  changed_.wait_until(lock, until, [&] { return stopped_ || !events_.empty() || !journal_failure_.empty(); });
+  require_journal();
   if (stopped_ || events_.empty()) return {};
   Event event = std::move(events_.front());
   events_.pop_front();
@@ -401,7 +406,7 @@ void Hub::verdict(std::size_t client, bool accepted, const std::string& reason) 
   if (seat.link) seat.doing = "waiting";
   const char* event = accepted ? "accepted" : "answer refused";
   log_.say(event, {{"node", seat.member.name}, {"round", std::to_string(round_->number)}, {"reason", reason}});
-  journal_.audit(event, seat.member.name, round_->number, reason);
+  audit(event, seat.member.name, round_->number, reason);
   send(seat, message([&](pb::ToNode& to) {
          to.mutable_verdict()->set_round(round_->number);
          to.mutable_verdict()->set_accepted(accepted);
@@ -415,7 +420,7 @@ void Hub::close_round() {
   for (Seat& seat : seats_) seat.incoming.reset();
 }
 
-void Hub::finish(bool finished, const std::string& reason) {
+bool Hub::finish(bool finished, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   goodbye_ = message([&](pb::ToNode& to) {
     to.mutable_goodbye()->set_finished(finished);
@@ -430,9 +435,10 @@ void Hub::finish(bool finished, const std::string& reason) {
     visitor.link->send(goodbye_);
     visitor.link->close();
   }
+  return std::ranges::all_of(seats_, [](const Seat& seat) { return static_cast<bool>(seat.link); });
 }
 
-bool Hub::all_told() const {
+bool Hub::deserted() const {
   const std::lock_guard lock(mutex_);
   return std::ranges::none_of(seats_, [](const Seat& seat) { return static_cast<bool>(seat.link); }) &&
          visitors_.empty();
@@ -449,9 +455,9 @@ bool Hub::stopped() const {
   return stopped_;
 }
 
-std::string Hub::name_of(std::size_t client) const {
+std::size_t Hub::examples_of(std::size_t client) const {
   const std::lock_guard lock(mutex_);
-  return seat_of(client).member.name;
+  return seat_of(client).member.examples;
 }
 
 Json Hub::status() const {
@@ -478,6 +484,24 @@ Json Hub::status() const {
 }
 
 // --- Helpers; the lock is held ---
+
+void Hub::audit(std::string_view event, std::string_view node, std::size_t round, std::string_view detail) {
+  note([&] { journal_.audit(event, node, round, detail); });
+}
+
+void Hub::note(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    if (journal_failure_.empty()) log_.say("journal", {{"reason", error.what()}});
+    journal_failure_ = error.what();
+    changed_.notify_all();
+  }
+}
+
+void Hub::require_journal() const {
+  if (!journal_failure_.empty()) throw RunError(journal_failure_);
+}
 
 void Hub::send(Seat& seat, ToNode message) {
   if (!seat.link) return;

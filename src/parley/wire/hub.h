@@ -6,7 +6,7 @@
 //           Links come and go at any time.
 // Threads:  opened(), received(), closed() and look_after() from any; the rest from the server's own.
 // Failure:  what a node does wrong ends with a Refusal or a Verdict, a line in the log and one in the audit log, never
-//           with an exception.
+//           with an exception. await_complete() and next() throw RunError when the journal could not be written.
 #pragma once
 
 #include <chrono>
@@ -97,12 +97,14 @@ class Hub {
   void take(std::size_t client, std::size_t length);
   void verdict(std::size_t client, bool accepted, const std::string& reason);
   void close_round();
-  std::string name_of(std::size_t client) const;
+  // With how many examples it joined.
+  std::size_t examples_of(std::size_t client) const;
 
-  // Tells all nodes that this is the end, of the run or only of this server, and whoever comes later.
-  void finish(bool finished, const std::string& reason);
-  // Whether every member has been told.
-  bool all_told() const;
+  // Tells all nodes that this is the end, of the run or only of this server, and whoever comes later. True when all
+  // members were there to hear it.
+  bool finish(bool finished, const std::string& reason);
+  // Whether nobody is connected any more.
+  bool deserted() const;
   void stop();
   bool stopped() const;
 
@@ -141,7 +143,11 @@ class Hub {
   void from_member(Seat& seat, const pb::ToServer& message);
   void offer(Seat& seat, const pb::Offer& offer);
   void chunk(Seat& seat, const pb::Chunk& chunk);
-  void refuse(const std::shared_ptr<Link>& link, const std::string& name, const std::string& reason, bool final);
+  // By value: what they are taken from is erased.
+  void refuse(std::shared_ptr<Link> link, std::string name, std::string reason, bool final);
+  void audit(std::string_view event, std::string_view node, std::size_t round, std::string_view detail);
+  void note(const std::function<void()>& write);
+  void require_journal() const;
   void spoil(Seat& seat, const std::string& reason);
   void leave(Seat& seat, const std::string& reason);
   void send(Seat& seat, ToNode message);
@@ -169,6 +175,7 @@ class Hub {
   std::deque<Event> events_;
   ToNode goodbye_;
   bool stopped_ = false;
+  std::string journal_failure_;  // links come on threads where nothing may be thrown
   std::size_t strangers_refused_ = 0;
 };
 

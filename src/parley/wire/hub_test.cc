@@ -150,7 +150,7 @@ TEST_F(HubTest, WhoDoesNotFitIsToldWhyAndTheAuditLogToo) {
   refused("b", facts_of(0, 5, other), "its data are X; this federation trains on T");
   join("a", 0, 5);
   refused("b", facts_of(0, 5), "client 0 is 'a' already");
-  refused("a", facts_of(2, 3), "'a' is client 0, not 2");
+  refused("a", facts_of(2, 3), "it holds 3 examples, and joined with 5");
   join("c", 2, 3);
   refused("d", facts_of(2, 3), "the federation is complete with 2 nodes");
 }

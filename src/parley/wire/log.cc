@@ -30,6 +30,7 @@ std::string timestamp() {
 }
 
 void Log::say(std::string_view event, Fields fields) const {
+  if (format_ == LogFormat::none) return;
   std::string line;
   if (format_ == LogFormat::json) {
     nlohmann::ordered_json all = {{"time", timestamp()}, {"event", event}};

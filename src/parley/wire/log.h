@@ -15,7 +15,7 @@ namespace parley::wire {
 
 using Fields = std::initializer_list<std::pair<std::string_view, std::string>>;
 
-enum class LogFormat { text, json };
+enum class LogFormat { text, json, none };
 
 class Log {
  public:

@@ -18,9 +18,10 @@ namespace {
 constexpr int kSeconds = 5;
 
 // In a time that does not say how much of it was right.
-bool equal(const std::string& a, const std::string& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i % b.size()]);
+bool equal(const std::string& token, const std::string& given) {
+  if (token.size() != given.size()) return false;  // how long a token is, is no secret
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < token.size(); ++i) difference |= static_cast<unsigned char>(token[i] ^ given[i]);
   return difference == 0;
 }
 

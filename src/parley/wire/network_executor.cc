@@ -132,6 +132,10 @@ class Play {
       if (answer->update.client != place.client) {
         fail<RefusedUpdate>("it answers for client {}, and is client {}", answer->update.client, place.client);
       }
+      const double weight = rules_.uniform_weights ? 1.0 : static_cast<double>(hub_.examples_of(place.client));
+      if (answer->update.weight != weight) {
+        fail<RefusedUpdate>("it wants to weigh {}; it joined with {}", answer->update.weight, weight);
+      }
       if (!std::isfinite(place.epochs) || place.epochs < 0.0) fail<RefusedUpdate>("it says {} epochs", place.epochs);
       round_.check(answer->update);
     } catch (const RefusedUpdate& refused) {

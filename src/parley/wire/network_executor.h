@@ -23,12 +23,13 @@ class Stopped : public Error {
   int exit_code() const override { return 0; }
 };
 
-// When a round ends without all of its cohort.
+// When a round ends without all of its cohort, and what an answer weighs.
 struct RoundRules {
-  double deadline = 0.0;   // seconds; who has not offered an answer by then is left out. 0: none
-  std::size_t quorum = 0;  // so many answers are waited for even then; 0: half of the cohort
-  std::size_t enough = 0;  // with so many answers nobody else is waited for; 0: all
-  std::size_t window = 8;  // answers that are held at a time
+  double deadline = 0.0;         // seconds; who has not offered an answer by then is left out. 0: none
+  std::size_t quorum = 0;        // so many answers are waited for even then; 0: half of the cohort
+  std::size_t enough = 0;        // with so many answers nobody else is waited for; 0: all
+  std::size_t window = 8;        // answers that are held at a time
+  bool uniform_weights = false;  // every answer weighs 1, and not as much as its node holds
 };
 
 class NetworkExecutor final : public Executor {

@@ -13,9 +13,10 @@
 namespace parley::wire {
 
 inline constexpr std::uint32_t kProtocol = 1;
-inline constexpr std::size_t kChunk = std::size_t{1} << 20;
+// Every node costs its server a few chunks of memory, on their way in or out.
+inline constexpr std::size_t kChunk = std::size_t{128} << 10;
 // No message is longer: a chunk and what names it, or the terms of a run.
-inline constexpr int kLongestMessage = 4 << 20;
+inline constexpr int kLongestMessage = 1 << 20;
 
 // The most bytes that an answer or a broadcast of this experiment can have. What announces more is refused unread.
 std::size_t longest_update(const SharedSchema& schema);

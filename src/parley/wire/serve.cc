@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 // How long nodes have to come and hear that the run is over.
-constexpr auto kFarewell = 10s;
+constexpr auto kFarewell = 12s;  // more than the longest back-off
 
 void refuse_unfit(const Settings& settings) {
   if (settings.among_peers) {
@@ -58,7 +58,8 @@ RoundRules rules_of(const Settings& settings) {
   return {.deadline = settings.serve.real("deadline"),
           .quorum = std::max(count("quorum"), least),
           .enough = count("enough"),
-          .window = count("window")};
+          .window = count("window"),
+          .uniform_weights = settings.server.text("weighting") == "uniform"};
 }
 
 std::vector<std::size_t> sizes_of(const std::vector<Member>& members) {
@@ -78,9 +79,19 @@ std::unique_ptr<Monitor> open_window(const ServeSetup& setup, const Hub& hub, co
   return monitor;
 }
 
-void say_farewell(Hub& hub) {
+// Waits until all have heard it; for who was away as long as it takes to come back.
+void say_farewell(Hub& hub, bool finished, const std::string& reason) {
   const auto until = Clock::now() + kFarewell;
-  while (!hub.all_told() && Clock::now() < until) std::this_thread::sleep_for(20ms);
+  const bool all_here = hub.finish(finished, reason);
+  while (Clock::now() < until && !(hub.deserted() && (all_here || !finished))) std::this_thread::sleep_for(20ms);
+}
+
+void note_end(Journal& journal, const std::string& reason) {
+  try {
+    journal.audit("stopped", "", 0, reason);
+  } catch (const RunError&) {
+    // The disk may be what failed; the first error is the one to report.
+  }
 }
 
 }  // namespace
@@ -122,13 +133,11 @@ RunSummary serve(const ServeSetup& setup, const Log& log) {
                                          .make_executor = crew,
                                          .progress = setup.progress});
     journal.audit("finished", "", summary.metrics.size(), journal.head());
-    hub.finish(true, "the run is over");
-    say_farewell(hub);
+    say_farewell(hub, true, "the run is over");
     return summary;
   } catch (const Error& error) {
-    hub.finish(false, "the server stops; it may be back");
-    say_farewell(hub);
-    journal.audit("stopped", "", 0, error.what());
+    say_farewell(hub, false, "the server stops; it may be back");
+    note_end(journal, error.what());
     throw;
   }
 }

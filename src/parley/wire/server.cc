@@ -53,6 +53,7 @@ class Stream final : public grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>, p
       return close();
     }
     hub_.received(self_, incoming_);
+    incoming_.Clear();  // a chunk's memory; there may be many streams
     const std::lock_guard lock(mutex_);
     if (!finished_) StartRead(&incoming_);
   }

@@ -1,0 +1,17 @@
+// What fuzzers call: every decoder of the wire, with bytes that nobody has checked. None may do more than refuse.
+//
+// Also worth calling, with a schema at hand: Update::decode, Broadcast::decode, Sum::decode (update/).
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace parley::wire {
+
+// The bytes as messages of a node to a server in the middle of a round, each behind its length (two bytes,
+// little-endian): parsed, and handed to a Hub.
+void feed_hub(std::span<const std::byte> bytes);
+// The bytes as a certificate.
+void feed_certificate(std::span<const std::byte> bytes);
+
+}  // namespace parley::wire
