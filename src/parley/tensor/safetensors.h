@@ -1,5 +1,5 @@
 // Tensors in files: the safetensors format (8-byte little-endian header length, JSON header, raw little-endian data),
-// which Python reads with one line. We write F32 and read F32.
+// which Python reads with one line. We write F32, and read whatever numbers PyTorch writes.
 //
 // Reading checks every length before it is used; a file that lies about itself is an InputError, never a crash. What we
 // write carries a checksum of all its bytes among the metadata, so that one flipped bit is an InputError too.

@@ -10,6 +10,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
+#include "parley/store/folder_lock.h"
 #include "parley/store/run_folder.h"
 #include "parley/wire/federation.grpc.pb.h"
 #include "parley/wire/protocol.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "parley/base/errors.h"
+#include "parley/base/fingerprint.h"
 
 namespace parley::wire {
 namespace {

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "parley/base/errors.h"
+#include "parley/store/folder_lock.h"
 #include "parley/wire/keys.h"
 #include "parley/wire/monitor.h"
 #include "parley/wire/network_executor.h"
