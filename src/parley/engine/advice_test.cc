@@ -42,8 +42,8 @@ TEST(Advice, OfNormsOnSkewedClients) {
 
 TEST(Advice, OfClientsWithoutTestExamples) {
   EXPECT_TRUE(before({"evaluate.clients=true", "partition.holdout=0.2"}).empty());
-  EXPECT_TRUE(before({"partition.clients=200", "partition.holdout=0.2"}).empty());  // not asked
-  expect_one(before({"evaluate.clients=true", "partition.holdout=0.2", "partition.clients=200"}),
+  EXPECT_TRUE(before({"model.name=mlp", "partition.clients=200", "partition.holdout=0.2"}).empty());  // not asked
+  expect_one(before({"model.name=mlp", "evaluate.clients=true", "partition.holdout=0.2", "partition.clients=200"}),
              "200 of 200 clients have no test examples", "partition.holdout");
 }
 

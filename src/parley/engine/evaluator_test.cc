@@ -145,7 +145,8 @@ Experiment regression(const std::vector<std::string>& assignments = {}) {
   }
   real_files().replace(temp / "rows.csv", rows);
   Config config = Config::parse("[data]\nname = \"csv\"\ntargets = [\"y\"]\n[method]\nname = \"fola\"\n");
-  for (const char* assignment : {"model.name=linear", "partition.kind=iid"}) config.set(assignment);
+  for (const char* assignment : {"model.name=linear", "partition.kind=iid", "data.normalize=none"})
+    config.set(assignment);
   config.set("data.path=" + (temp / "rows.csv").string());
   for (const auto& assignment : assignments) config.set(assignment);
   DataCache cache;
@@ -281,11 +282,13 @@ TEST(Uncertainty, OodIsANamedDataSetOfTheSameShape) {
   EXPECT_NE(refusal({"evaluate.ood=synthetic"}, regression).find("data set 'csv' has no classes"), std::string::npos);
 }
 
-TEST(Uncertainty, OfRegressionIsALossAlone) {
+TEST(Uncertainty, OfRegressionHasALossAndErrors) {
   Trained trained(regression({"evaluate.posterior_samples=3"}));
   const auto metrics = trained.federation.measure(2, false);
-  ASSERT_EQ(metrics.size(), 1u);
+  ASSERT_EQ(metrics.size(), 4u);
   EXPECT_GT(metrics.at("posterior_loss"), 0.0);
+  EXPECT_GE(metrics.at("posterior_rmse"), metrics.at("posterior_mae"));
+  EXPECT_LT(metrics.at("posterior_r2"), 1.0);
 }
 
 TEST(Uncertainty, OodIsSeenThroughTheTrainingDatasTransform) {

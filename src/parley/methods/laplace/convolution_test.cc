@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <numeric>
 
 #include "parley/engine/test_bed.h"
 #include "parley/gauss/matrix_product.h"
@@ -132,6 +133,26 @@ TEST(LaplaceConvolution, ItsGradientIsTheSumOverPlaces) {
       EXPECT_NEAR(conv["gradient"][c * kPatch + i], sum, 1e-5);
     }
   }
+}
+
+// Of the first step, whose curvature the factors underrate: ½VᵀHV is a 25th of the trust; of the dense net, all of it.
+TEST(LaplaceConvolution, TheFirstStepIsHeldShorter) {
+  const auto first_kl = [](const NewModel& net) {
+    const auto after_one = [&](double trust) {
+      TestBed bed("laplace", images(), {{"method.warm", std::int64_t{0}}, {"method.trust", trust}}, net);
+      Stream stream(14, "weights");
+      for (float& w : bed.theta()) w = static_cast<float>(0.3 * stream.normal());
+      bed.rounds(1);
+      const auto v = bed.state().at("velocity"), g = bed.state().at("gradient");
+      return std::pair(std::inner_product(v.begin(), v.end(), v.begin(), 0.0),
+                       std::inner_product(v.begin(), v.end(), g.begin(), 0.0));
+    };
+    const auto [whole_square, slope] = after_one(0.0);
+    return -0.5 * slope * after_one(0.01).first / whole_square;
+  };
+  // Weights of about 1 are floats, and so the step is known to 1e-7 of them; it is about a hundredth.
+  EXPECT_NEAR(first_kl(convolutional), 0.01 / 25.0, 1e-3 * 0.01 / 25.0);
+  EXPECT_NEAR(first_kl(unfolded), 0.01, 1e-3 * 0.01);
 }
 
 }  // namespace
