@@ -40,6 +40,9 @@ batch = 10
 lr = 0.05
 )";
 
+// Rounds that take a few tenths of a second, so that something can happen in them.
+constexpr const char* kSlowly = " client.epochs=400 data.rows=2000 model.hidden=[32]";
+
 // One that nobody uses now.
 int free_port() {
   const int handle = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -128,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(All, WireMethods,
                                          "method.name=scaffold", "method.name=virtual", "method.name=fne"));
 
 TEST_F(Wire, GoesOnAfterKillsOfTheServerAndOfANodeWithTheSameBytes) {
-  settings = "method.name=scaffold run.rounds=12 client.epochs=20";  // clients remember
+  settings = std::string("method.name=scaffold run.rounds=12") + kSlowly;  // clients remember
   auto server = start_server();
   start_nodes();
   for (int kill = 0; kill < 2; ++kill) {
@@ -150,19 +153,19 @@ TEST_F(Wire, GoesOnAfterKillsOfTheServerAndOfANodeWithTheSameBytes) {
 }
 
 TEST_F(Wire, DoesNotWaitForAHungNodeBeyondTheDeadline) {
-  settings = "serve.deadline=1 run.rounds=4 client.epochs=2";
+  settings = std::string("serve.deadline=1 run.rounds=6") + kSlowly;
   const auto server = start_server();
   start_nodes();
   ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
   nodes[2]->kill(SIGSTOP);
   expect_well_ended(*server);
-  EXPECT_EQ(rounds_served(), 4u);
+  EXPECT_EQ(rounds_served(), 6u);
   const auto last = read_text(folder / "served/metrics.jsonl");
   EXPECT_NE(last.find("client 2: no answer within 1 s"), std::string::npos) << last;
 }
 
 TEST_F(Wire, ANodeThatWasKilledIsAskedAgain) {
-  settings = "run.rounds=6 client.epochs=20";
+  settings = std::string("run.rounds=6") + kSlowly;
   const auto server = start_server();
   start_nodes();
   ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
@@ -175,7 +178,7 @@ TEST_F(Wire, ANodeThatWasKilledIsAskedAgain) {
 }
 
 TEST_F(Wire, StopsOnSigtermAndSaysHowToGoOn) {
-  settings = "run.rounds=50 client.epochs=20";
+  settings = std::string("run.rounds=50") + kSlowly;
   const auto server = start_server();
   start_nodes();
   ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
@@ -240,6 +243,23 @@ TEST_F(Wire, NodesWithFilesOfTheirOwnTrainTogether) {
   EXPECT_EQ(rounds_served(), 3u);
 }
 
+TEST_F(Wire, SaysWhatItIsDoingToWhoMayRead) {
+  settings = std::string("run.rounds=50") + kSlowly;
+  const auto server = start_server("--insecure --monitor 127.0.0.1:0");
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  const Outcome status = parley(folder.path(), {"status", "served"});
+  EXPECT_EQ(status.exit_code, 0) << status.err;
+  EXPECT_NE(status.out.find("8 of 8 nodes connected"), std::string::npos) << status.out;
+  const auto mode = std::filesystem::status(folder / "served/federation/monitor.json").permissions();
+  EXPECT_EQ(mode & std::filesystem::perms::others_all, std::filesystem::perms::none);
+  server->kill(SIGKILL);
+  server->wait();
+  const Outcome gone = parley(folder.path(), {"status", "served"});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_NE(gone.err.find("no server answers there"), std::string::npos) << gone.err;
+}
+
 class WireTls : public Wire {
  protected:
   WireTls() {
@@ -279,7 +299,7 @@ TEST_F(WireTls, ANodeCanActOnlyAsItself) {
 }
 
 TEST_F(WireTls, ACertificateIsRevokedWhileTheServerRuns) {
-  settings = "run.rounds=60 client.epochs=20 serve.deadline=2";
+  settings = std::string("run.rounds=60 serve.deadline=2") + kSlowly;
   const auto server = start_server();
   start_nodes();
   ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
