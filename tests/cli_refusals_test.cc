@@ -274,7 +274,7 @@ std::vector<Case> file_cases() {
   const std::string sound = R"({"fc1.weight":{"dtype":"F32","shape":[3,6],"data_offsets":[0,72]},)"
                             R"("fc1.bias":{"dtype":"F32","shape":[3],"data_offsets":[72,84]}})";
   const std::string nan = std::string(68, '\0') + "\xff\xff\xff\x7f" + std::string(12, '\0');
-  const std::string half = R"({"fc1.weight":{"dtype":"F16","shape":[3,6],"data_offsets":[0,36]}})";
+  const std::string half = R"({"fc1.weight":{"dtype":"F8_E5M2","shape":[3,6],"data_offsets":[0,36]}})";
   return {
       {"InitMissing", "", from_init, {"model.init", "init.safetensors", "No such file"}},
       {"InitOfAnotherShape",
@@ -282,7 +282,7 @@ std::vector<Case> file_cases() {
        from_init,
        {"model.init", "init.safetensors", "[3, 5]", "[3, 6]"},
        init(wrong, std::string(60, '\0'))},
-      {"InitOfHalfPrecision", "", from_init, {"model.init", "fc1.weight", "F32"}, init(half, std::string(36, '\0'))},
+      {"InitOfUnknownNumbers", "", from_init, {"model.init", "fc1.weight", "F32"}, init(half, std::string(36, '\0'))},
       {"InitNotFinite", "", from_init, {"model.init", "fc1.weight", "not finite"}, init(sound, nan)},
       {"InitWithBytesBehind", "", from_init, {"init.safetensors", "4 bytes behind"}, init(sound, nan + "four")},
       {"InitTruncated", "", from_init, {"model.init", "init.safetensors", "damaged"}, init(wrong, "short")},

@@ -65,7 +65,8 @@ class CommandLine : public testing::Test {
 };
 
 TEST_F(CommandLine, HelpAndVersion) {
-  EXPECT_TRUE(std::regex_match(done({"--version"}), std::regex("parley \\d+\\.\\d+\\.\\d+\n")));
+  EXPECT_TRUE(std::regex_match(done({"--version"}),
+                               std::regex("parley \\d+\\.\\d+\\.\\d+(, with LibTorch \\d+\\.\\d+\\.\\d+)?\n")));
   const std::string help = done({"--help"});
   for (const char* command : {"run", "compare", "sweep", "list", "describe", "data", "evaluate", "report", "bench"}) {
     EXPECT_TRUE(contains(help, command)) << command;
