@@ -40,7 +40,7 @@ struct Dataset {
   std::size_t classes = 0;           // 0 for regression
   std::vector<float> targets;        // regression: `target_size` a row
   std::size_t target_size = 0;
-  Affine target_transform;  // what was done to the targets already, one pair each; empty: nothing
+  Affine target_transform;               // what was done to the targets already, one pair each; empty: nothing
   std::vector<std::int32_t> users;       // natural owner of each row; empty when the source has none
   std::vector<std::string> class_names;  // may be empty
 

@@ -11,8 +11,8 @@
 
 namespace parley {
 
-// The values keep their kind, in C order: unsigned bytes stay bytes, floats of any width become floats, truth values and
-// other whole numbers become 64-bit whole numbers.
+// The values keep their kind, in C order: unsigned bytes stay bytes, floats of any width become floats, truth values
+// and other whole numbers become 64-bit whole numbers.
 struct NpyArray {
   std::vector<std::int64_t> shape;
   std::variant<std::vector<std::uint8_t>, std::vector<float>, std::vector<std::int64_t>> values;
