@@ -80,8 +80,13 @@ if(PARLEY_SANITIZE)
   target_compile_options(parley_flags INTERFACE -fsanitize=${PARLEY_SANITIZE} -fno-omit-frame-pointer
                                                 -fno-sanitize-recover=all
                                                 # GCC 12 mistakes the sanitizers' own code for uses of what is not set.
-                                                -Wno-maybe-uninitialized -Wno-uninitialized)
+                                                $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+                                                -Wno-uninitialized)
   target_link_options(parley_flags INTERFACE -fsanitize=${PARLEY_SANITIZE})
+endif()
+
+if(PARLEY_FUZZ)
+  target_compile_options(parley_flags INTERFACE -Wno-error)  # our warnings are GCC's
 endif()
 
 # The instruction set; each room takes it for itself alone, because LibTorch's headers must not see it (model/torch).
