@@ -24,8 +24,16 @@ if(PARLEY_TORCH AND NOT PARLEY_LEVEL)
                           "expected the folder 'torch' of a PyTorch wheel (scripts/setup --torch current puts one in place)")
     endif()
     add_library(parley_libtorch INTERFACE)
-    target_include_directories(parley_libtorch SYSTEM INTERFACE ${PARLEY_TORCH_ROOT}/include
-                               ${PARLEY_TORCH_ROOT}/include/torch/csrc/api/include)
+    # A wheel's headers hold an fmt of their own, which must not take the place of the one that we link.
+    file(GLOB entries ${PARLEY_TORCH_ROOT}/include/*)
+    list(FILTER entries EXCLUDE REGEX "/fmt$")
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/torch_headers)
+    foreach(entry ${entries})
+      get_filename_component(name ${entry} NAME)
+      file(CREATE_LINK ${entry} ${CMAKE_BINARY_DIR}/torch_headers/${name} SYMBOLIC)
+    endforeach()
+    target_include_directories(parley_libtorch SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/torch_headers
+                               ${CMAKE_BINARY_DIR}/torch_headers/torch/csrc/api/include)
     # What CUDA builds of the library need beyond these two is found by its own path, when it is loaded.
     target_link_options(parley_libtorch INTERFACE -Wl,--allow-shlib-undefined)
     target_link_libraries(parley_libtorch INTERFACE ${PARLEY_TORCH_CPU} ${PARLEY_TORCH_C10})
