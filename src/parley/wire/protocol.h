@@ -13,7 +13,7 @@
 namespace parley::wire {
 
 inline constexpr std::uint32_t kProtocol = 1;
-// Every node costs its server a few chunks of memory, on their way in or out.
+// Small, because every stream holds one of its own while it is read or written.
 inline constexpr std::size_t kChunk = std::size_t{128} << 10;
 // No message is longer: a chunk and what names it, or the terms of a run.
 inline constexpr int kLongestMessage = 1 << 20;
