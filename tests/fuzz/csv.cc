@@ -1,9 +1,17 @@
 #include "parley/data/read/csv.h"
 #include "fuzz.h"
 
-PARLEY_FUZZ_TARGET([](std::string_view text) {
-  const parley::CsvColumns columns{.label = "label", .user = {}, .targets = {}, .ignored = {}};
-  const auto coding = parley::learn_csv(text, columns, {.missing = parley::CsvReading::Missing::mean}, "input");
-  const auto table = parley::parse_csv(text, columns, coding, "input");
+namespace {
+
+void read_table(std::string_view text) {
+  parley::CsvColumns columns;
+  columns.label = "label";
+  parley::CsvReading reading;
+  reading.missing = parley::CsvReading::Missing::mean;
+  const auto table = parley::parse_csv(text, columns, parley::learn_csv(text, columns, reading, "input"), "input");
   parley::number_labels(table, "input", {}, "test");
-})
+}
+
+}  // namespace
+
+PARLEY_FUZZ_TARGET(read_table)

@@ -153,7 +153,7 @@ std::optional<RunFolder::Resumed> RunFolder::resume(State& state) const {
   const fs::path tensors = checkpoint() / record["state"].get<std::string>();
   if (!fs::exists(tensors)) broken(tensors, "missing");
   const TensorFile read = read_safetensors(tensors);
-  if (read.checksum != record["state_checksum"]) broken(tensors, "not the state of this checkpoint");
+  if (read.checksum != record["state_checksum"].get<std::string>()) broken(tensors, "not the state of this checkpoint");
   state.restore(read, tensors.string());
   return Resumed{record["round"].get<std::size_t>(), record.value("progress", Json::object()),
                  record["metrics_checksum"].get<std::string>()};
