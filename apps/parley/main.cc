@@ -98,6 +98,15 @@ std::string version_text() {
   return text;
 }
 
+// "parley keys server": as far as the command was understood.
+std::string command_line_of(const CLI::App& app) {
+  std::string text = "parley";
+  for (auto inner = app.get_subcommands(); !inner.empty(); inner = inner.front()->get_subcommands()) {
+    text += " " + inner.front()->get_name();
+  }
+  return text;
+}
+
 // CLI11 only says that a command is missing.
 void require_known_command(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
@@ -133,7 +142,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    complain(fmt::format("{}; see parley --help", error.what()));
+    complain(fmt::format("{}; see {} --help", error.what(), command_line_of(app)));
     return 2;
   } catch (const Error& error) {
     complain(error.what());
