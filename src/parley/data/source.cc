@@ -71,17 +71,17 @@ void check_classes(const Dataset& train, const Options& options) {
   if (train.classes == 0 || !options.has("classes") || options.integer("classes") > 0) return;
   constexpr std::size_t kMany = 20;  // a gap among few is no harm
   const std::set<std::int32_t> distinct(train.labels.begin(), train.labels.end());
-  if (train.classes > kMany && 2 * distinct.size() < train.classes) {
-    fail(
-        "data set '{}': labels go up to {}, and only {} of {} classes occur; number them from 0 without gaps, or set "
-        "data.classes = {}",
-        train.name, train.classes - 1, distinct.size(), train.classes, train.classes);
-  }
   if (distinct.size() > kMany && 2 * distinct.size() > train.size()) {
     fail("data set '{}': {} different labels in {} rows; {}, or set data.classes = {} if they are classes", train.name,
          distinct.size(), train.size(),
          options.has("targets") ? "name a number to be predicted in data.targets" : "labels name classes",
          train.classes);
+  }
+  if (train.classes > kMany && 2 * distinct.size() < train.classes) {
+    fail(
+        "data set '{}': labels go up to {}, and only {} of {} classes occur; number them from 0 without gaps, or set "
+        "data.classes = {}",
+        train.name, train.classes - 1, distinct.size(), train.classes, train.classes);
   }
 }
 
