@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <stdexcept>
 
 #include "parley/base/errors.h"
 #include "parley/base/random.h"
@@ -286,6 +287,8 @@ TrainTest load_synthetic(const Options& options, const DataRoots&) {
   const auto seed = static_cast<std::uint64_t>(options.integer("seed"));
   const auto size = [&](const char* key) { return static_cast<std::size_t>(options.integer(key)); };
   // What no memory can hold is refused now, not after an hour of drawing.
+  constexpr std::size_t kMostNumbers = std::size_t{1} << 38;  // a terabyte
+  if (size("rows") * size("features") > kMostNumbers) throw std::length_error("more rows than any machine holds");
   std::vector<float>().reserve(size("rows") * size("features"));
   // Centres lie on a sphere, so that `separation` alone says how far apart the classes are.
   Stream stream(seed, "data.synthetic.centres");
