@@ -9,14 +9,18 @@ bool folds_before(std::size_t a, std::size_t size_a, std::size_t b, std::size_t 
   return size_a != size_b ? size_a > size_b : a < b;
 }
 
+std::size_t cohort_size(std::size_t holders, double participation) {
+  const double wanted = std::round(participation * static_cast<double>(holders));
+  return std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, std::max<std::size_t>(holders, 1));
+}
+
 std::vector<std::size_t> draw_cohort(std::span<const std::size_t> sizes, double participation, std::uint64_t seed,
                                      std::size_t round, const CohortRule* rule) {
   std::vector<std::size_t> holders;
   for (std::size_t client = 0; client < sizes.size(); ++client) {
     if (sizes[client] > 0) holders.push_back(client);
   }
-  const double wanted = std::round(participation * static_cast<double>(holders.size()));
-  const std::size_t count = std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, holders.size());
+  const std::size_t count = cohort_size(holders.size(), participation);
   const CohortTask task{.seed = seed, .round = round, .holders = holders, .wanted = count};
   std::vector<std::size_t> cohort = rule != nullptr ? rule->cohort(task) : draw_at_random(task);
   std::ranges::sort(cohort, [&](std::size_t a, std::size_t b) { return folds_before(a, sizes[a], b, sizes[b]); });

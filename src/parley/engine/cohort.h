@@ -9,7 +9,10 @@
 
 namespace parley {
 
-// The clients that the rule (null: chance) names when it is asked for max(1, participation · K) of the K that hold
+// max(1, participation · holders), to the nearest whole number.
+std::size_t cohort_size(std::size_t holders, double participation);
+
+// The clients that the rule (null: chance) names when it is asked for cohort_size() of those that hold
 // data; the largest first, so that a round on several threads does not end waiting for one big client. That order is
 // also the order of the sum. `sizes` says how many examples each client holds.
 std::vector<std::size_t> draw_cohort(std::span<const std::size_t> sizes, double participation, std::uint64_t seed,

@@ -10,6 +10,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/data/client_tests.h"
+#include "parley/engine/cohort.h"
 #include "parley/engine/peer/peers.h"
 #include "parley/methods/aggregate.h"
 #include "parley/methods/optimizer_state.h"
@@ -189,9 +190,9 @@ NewModel model_maker(const Experiment& experiment) {
 // A cohort of this size could never have as many accepted updates.
 void require_enough_clients(const Settings& settings, const std::vector<std::size_t>& sizes) {
   const auto least = static_cast<std::size_t>(settings.server.integer("min_clients"));
-  const auto holders = std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; });
-  const double wanted = std::round(settings.server.real("participation") * static_cast<double>(holders));
-  const auto cohort = std::max<std::size_t>(1, static_cast<std::size_t>(wanted));
+  const auto holders =
+      static_cast<std::size_t>(std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; }));
+  const std::size_t cohort = cohort_size(holders, settings.server.real("participation"));
   if (settings.among_peers || least <= cohort) return;
   fail(
       "server.min_clients = {}: a round asks {} of {} clients with data (server.participation = {}); expected at most "

@@ -12,7 +12,6 @@ namespace {
 using Counts = std::vector<std::vector<std::int64_t>>;  // true class × guess
 
 constexpr std::size_t kMostClasses = 30;  // that a table can show
-constexpr std::size_t kColours = 8;       // --s0 … --s7 in report_page.css
 
 // Over all seeds that count; empty when they have none, or not of one size.
 Counts confusion_of(const ReportGroup& group) {

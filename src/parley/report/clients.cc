@@ -10,7 +10,6 @@ namespace parley {
 namespace {
 
 constexpr double kWidth = 860.0, kHeight = 120.0, kLeft = 46.0, kTop = 12.0;
-constexpr std::size_t kColours = 8;  // --s0 … --s7 in report_page.css
 
 // In rising order, over all seeds.
 std::vector<double> gains_of(const ReportGroup& group) {

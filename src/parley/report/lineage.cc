@@ -10,7 +10,6 @@
 namespace parley {
 namespace {
 
-constexpr std::size_t kColours = 8;  // --s0 … --s7 in report_page.css
 constexpr std::size_t kDrawn = 600;  // visits of a run; more would be a thicket
 constexpr double kWidth = 860.0, kHeight = 240.0, kMargin = 34.0;
 

@@ -22,7 +22,6 @@ namespace parley {
 namespace {
 
 using Json = nlohmann::json;
-constexpr std::size_t kColours = 8;  // --s0 … --s7 in report_page.css
 constexpr const char* kDashes[] = {"", "7 4", "2 4", "10 3 2 3"};
 
 // JSON inside a <script> element: '<' stands only in strings there, and must not begin "</script" or "<!--".
