@@ -316,6 +316,8 @@ TEST_F(Refused, CommandLinesOfRun) {
       {{"run", "e.toml", "--threads", "-1"}, {"--threads", "-1"}},
       {{"run", "e.toml", "--threads", "many"}, {"--threads", "many"}},
       {{"run", "e.toml", "--out", "earlier", "--resume", "--overwrite"}, {"--resume", "--overwrite"}},
+      {{"run", "e.toml", "--out", "new", "--profile", "."}, {"--profile .", "is a folder"}},
+      {{"run", "e.toml", "--out", "new", "--profile", "e.toml/p.json"}, {"e.toml", "folder cannot be made"}},
   };
   for (const auto& [arguments, says] : lines) expect_refused(arguments, says);
 }

@@ -3,11 +3,13 @@
 #include <array>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <thread>
 
 #include "commands.h"
 #include "parley/base/errors.h"
+#include "parley/base/timeline.h"
 #include "parley/engine/advice.h"
 #include "parley/engine/study.h"
 #include "parley/report/report.h"
@@ -52,6 +54,12 @@ struct StudyArguments {
   }
 };
 
+// What is particular to a single run.
+struct OneRun {
+  bool resume = false, overwrite = false;
+  std::string profile;  // empty: none
+};
+
 bool holds_run(const fs::path& folder) {
   return fs::exists(folder / "run.json");
 }
@@ -90,6 +98,7 @@ fs::path pick_folder(const std::string& file, bool resume) {
 
 // The page of these runs and no others.
 void write_report(const fs::path& folder, std::span<const fs::path> runs) {
+  const Span span("report");
   real_files().replace(folder / "report.html", render_report(read_runs(runs)));
 }
 
@@ -132,11 +141,40 @@ Crew threads_alone(std::size_t threads) {
   return {.text = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s")};
 }
 
-void run_one(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite,
-             const Crew& crew) {
+// Writes a run's timeline to a file and says where the time went.
+class Profile {
+ public:
+  // Throws InputError when the file cannot be written: before the run, not after it.
+  explicit Profile(fs::path file) : file_(std::move(file)) {
+    if (fs::is_directory(file_)) fail("--profile {}: is a folder; expected a file", file_.string());
+    if (file_.has_parent_path()) make_folder(file_.parent_path());
+  }
+
+  void finish() const {
+    const double all = timeline_.seconds() * static_cast<double>(std::max<std::size_t>(timeline_.lanes(), 1));
+    double spent = 0.0;
+    Table table({"work", "times", "seconds", "share"});
+    const auto share = [&](double seconds) { return fmt::format("{:.1f} %", 100.0 * seconds / all); };
+    for (const auto& total : timeline_.totals()) {
+      table.add({total.name, std::to_string(total.spans), fmt::format("{:.3f}", total.seconds), share(total.seconds)});
+      spent += total.seconds;
+    }
+    table.add({"waiting, and the rest", "", fmt::format("{:.3f}", all - spent), share(all - spent)});
+    real_files().replace(file_, timeline_.json());
+    fmt::print("\n{}\nprofile: {} (open it at chrome://tracing or ui.perfetto.dev)\n", table.text(), file_.string());
+  }
+
+ private:
+  fs::path file_;
+  Timeline timeline_;
+};
+
+void run_one(const ExperimentArguments& arguments, const RunArguments& where, const OneRun& how, const Crew& crew) {
+  std::optional<Profile> profile;
+  if (!how.profile.empty()) profile.emplace(how.profile);
   const Settings settings = resolve(arguments.read(), catalogue());
-  const fs::path folder = where.out.empty() ? pick_folder(arguments.file, resume) : fs::path(where.out);
-  if (holds_run(folder) && !resume && !overwrite) {
+  const fs::path folder = where.out.empty() ? pick_folder(arguments.file, how.resume) : fs::path(where.out);
+  if (holds_run(folder) && !how.resume && !how.overwrite) {
     fail("{}: already holds a run; continue it with --resume, replace it with --overwrite, or choose another --out",
          folder.string());
   }
@@ -148,9 +186,9 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   DataCache cache;
   const Experiment experiment = build(settings, catalogue(), cache);
   const std::size_t threads = resolve_threads(where.threads);
-  if (resume && !holds_run(folder)) fmt::print("{}: nothing to resume; the run begins\n", folder.string());
+  if (how.resume && !holds_run(folder)) fmt::print("{}: nothing to resume; the run begins\n", folder.string());
   if (settings.run.integer("checkpoint_every") > 0) {
-    advise_when_interrupted("finished rounds are kept; continue with --resume");
+    advise_when_interrupted("all but the last second is kept; continue with --resume");
   }
   if (crew.make_executor) refuse_peers(settings);
   describe(experiment, crew.text);
@@ -158,7 +196,7 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   bar.title(settings.method.text("name"));
   const auto summary =
       run_experiment(experiment, folder,
-                     {.threads = threads, .resume = resume, .make_executor = crew.make_executor, .progress = &bar});
+                     {.threads = threads, .resume = how.resume, .make_executor = crew.make_executor, .progress = &bar});
   bar.clear();
   write_report(folder, {&folder, 1});
   const Json& last = summary.metrics.back();
@@ -182,11 +220,12 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   }
   fmt::print("results in {}: model.safetensors, metrics.jsonl, config.toml, {}report.html\n", folder.string(),
              settings.evaluate.flag("clients") ? "clients.json, " : "");
+  if (profile) profile->finish();
 }
 
 #ifdef PARLEY_MPI
 // A rank other than 0 only answers. What is wrong with the input, rank 0 says for all.
-void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
+void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& where, const OneRun& how) {
   int argc = 0;
   char** argv = nullptr;
   const mpi::Session session(argc, argv);
@@ -198,7 +237,7 @@ void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& wher
       DataCache cache;
       return mpi::serve(session, build(settings, catalogue(), cache), threads);
     }
-    run_one(arguments, where, resume, overwrite,
+    run_one(arguments, where, how,
             {.text = fmt::format("{} ranks of {} thread{} ({})", session.ranks(), threads, threads == 1 ? "" : "s",
                                  session.library()),
              .make_executor = mpi::executor(session)});
@@ -216,12 +255,12 @@ void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& wher
 }
 #endif
 
-void run_as_launched(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
+void run_as_launched(const ExperimentArguments& arguments, const RunArguments& where, const OneRun& how) {
   if (launched().ranks == 1) {
-    return run_one(arguments, where, resume, overwrite, threads_alone(resolve_threads(where.threads)));
+    return run_one(arguments, where, how, threads_alone(resolve_threads(where.threads)));
   }
 #ifdef PARLEY_MPI
-  run_on_ranks(arguments, where, resume, overwrite);
+  run_on_ranks(arguments, where, how);
 #else
   fail(
       "mpirun started {} processes, and this parley was built without MPI; run it without mpirun, or install "
@@ -277,12 +316,14 @@ void add_run(CLI::App& app) {
   auto* command = app.add_subcommand("run", "run one experiment");
   const auto arguments = std::make_shared<ExperimentArguments>();
   const auto where = std::make_shared<RunArguments>();
-  const auto resume = std::make_shared<bool>(false), overwrite = std::make_shared<bool>(false);
+  const auto how = std::make_shared<OneRun>();
   arguments->add_to(*command);
   where->add_to(*command);
-  auto* resume_flag = command->add_flag("--resume", *resume, "resume after the last checkpoint");
-  command->add_flag("--overwrite", *overwrite, "replace the run that --out holds")->excludes(resume_flag);
-  command->callback([=] { run_as_launched(*arguments, *where, *resume, *overwrite); });
+  command->add_option("--profile", how->profile,
+                      "write a timeline to this file (Chrome's trace format), and say where the time went");
+  auto* resume_flag = command->add_flag("--resume", how->resume, "resume after the last checkpoint");
+  command->add_flag("--overwrite", how->overwrite, "replace the run that --out holds")->excludes(resume_flag);
+  command->callback([=] { run_as_launched(*arguments, *where, *how); });
 }
 
 void add_compare(CLI::App& app) {

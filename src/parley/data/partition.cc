@@ -1,5 +1,7 @@
 #include "parley/data/partition.h"
 
+#include <algorithm>
+
 #include "parley/base/errors.h"
 #include "parley/data/deal/deal.h"
 
@@ -84,12 +86,6 @@ View Partition::view(const Dataset& data, std::size_t client) const {
   return view;
 }
 
-std::size_t Partition::examples() const {
-  std::size_t count = 0;
-  for (const auto& rows : clients) count += rows.size();
-  return count;
-}
-
 PartitionRegistry partitions() {
   PartitionRegistry registry("partition");
   add_label_skews(registry);
@@ -114,17 +110,21 @@ Partition pooled(const Partition& partition) {
         "no data set; choose another kind");
   }
   deal::Rows all;
-  for (const auto& rows : partition.clients) all.insert(all.end(), rows.begin(), rows.end());
-  return deal::finish({std::move(all)});
+  for (const auto rows : partition.clients) all.insert(all.end(), rows.begin(), rows.end());
+  std::ranges::sort(all);
+  return {.clients = RowLists({all}), .permutations = {}};
+}
+
+std::vector<std::size_t> label_counts(const Dataset& data, RowLists::List rows) {
+  std::vector<std::size_t> counts(data.classes);
+  if (data.classes == 0) return counts;
+  for (const auto row : rows) ++counts[static_cast<std::size_t>(data.labels[row])];
+  return counts;
 }
 
 std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition) {
   std::vector<std::vector<std::size_t>> histogram;
-  for (const auto& rows : partition.clients) {
-    auto& counts = histogram.emplace_back(data.classes, 0);
-    if (data.classes == 0) continue;
-    for (const auto row : rows) ++counts[static_cast<std::size_t>(data.labels[row])];
-  }
+  for (const auto rows : partition.clients) histogram.push_back(label_counts(data, rows));
   return histogram;
 }
 

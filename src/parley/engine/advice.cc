@@ -11,22 +11,20 @@ namespace {
 double label_skew(const Federated& federated) {
   const Dataset& train = *federated.data.train;
   if (train.classes == 0) return 0.0;
-  const auto counts = label_histogram(train, federated.partition);
+  const RowLists& clients = federated.partition.clients;
   std::vector<double> total(train.classes);
-  double examples = 0.0;
-  for (const auto& client : counts) {
-    for (std::size_t c = 0; c < client.size(); ++c) {
-      total[c] += static_cast<double>(client[c]);
-      examples += static_cast<double>(client[c]);
-    }
+  for (const auto rows : clients) {
+    for (const auto row : rows) total[static_cast<std::size_t>(train.labels[row])] += 1.0;
   }
+  const auto examples = static_cast<double>(clients.rows());
   double skew = 0.0;
-  for (const auto& client : counts) {
-    double size = 0.0, distance = 0.0;
-    for (const auto count : client) size += static_cast<double>(count);
-    if (size == 0.0) continue;
-    for (std::size_t c = 0; c < client.size(); ++c) {
-      distance += std::abs(static_cast<double>(client[c]) / size - total[c] / examples) / 2.0;
+  for (const auto rows : clients) {
+    if (rows.empty()) continue;
+    const auto size = static_cast<double>(rows.size());
+    const auto counts = label_counts(train, rows);
+    double distance = 0.0;
+    for (std::size_t c = 0; c < counts.size(); ++c) {
+      distance += std::abs(static_cast<double>(counts[c]) / size - total[c] / examples) / 2.0;
     }
     skew += distance * size / examples;
   }

@@ -8,6 +8,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/base/fingerprint.h"
+#include "parley/base/timeline.h"
 #include "parley/base/version.h"
 #include "parley/engine/federation.h"
 #include "parley/engine/inputs.h"
@@ -35,7 +36,20 @@ std::string cpu_name() {
   return "unknown";
 }
 
+// Which classes each client holds; of many clients a thousand, evenly chosen, so that a run of a million is not all
+// bookkeeping.
+void add_histogram(Json& info, const Experiment& experiment) {
+  constexpr std::size_t kMost = 1000;
+  const Dataset& data = *experiment.federated.data.train;
+  const Partition& partition = experiment.federated.partition;
+  const std::size_t clients = partition.clients.size(), shown = std::min(clients, kMost);
+  if (data.classes == 0 || clients != experiment.clients()) return;  // not all of them are here
+  Json& rows = info["label_histogram"] = Json::array();
+  for (std::size_t i = 0; i < shown; ++i) rows.push_back(label_counts(data, partition.clients[i * clients / shown]));
+}
+
 Json describe(const Experiment& experiment, const RunControls& controls) {
+  const Span span("describe run");
   const auto& data = experiment.federated.data;
   Json info = {
       {"version", kVersion},
@@ -54,15 +68,13 @@ Json describe(const Experiment& experiment, const RunControls& controls) {
       {"train_examples", data.train->size()},
       {"test_examples", data.test->size()},
       {"partition", experiment.partition_text},
+      {"clients", experiment.clients()},
       {"model", experiment.describe_model()},
       {"parameters", experiment.layout->size()},
       {"class_names", data.train->class_names},
       {"inputs", fingerprints_of_inputs(experiment)},
   };
-  const bool all_here = experiment.federated.partition.clients.size() == experiment.clients();
-  if (data.train->classes > 0 && all_here) {
-    info["label_histogram"] = label_histogram(*data.train, experiment.federated.partition);
-  }
+  add_histogram(info, experiment);
   return info;
 }
 
@@ -229,6 +241,8 @@ class Runner {
     return summary;
   }
 
+  // After a failure: the rounds before it are finished, and their state is still there.
+  void save_finished() { save(false); }
   double seconds() const { return earlier_seconds_ + watch_.seconds(); }
   std::size_t remembering() const { return store_.clients().size(); }
 
@@ -237,6 +251,7 @@ class Runner {
   bool one_round(std::size_t round) {
     if (controls_.progress) controls_.progress->started(round, rounds_);
     const Stopwatch watch;
+    const Span span("round", round);
     const RoundReport report = engine_->round(round, [&](std::size_t finished, std::size_t cohort) {
       if (controls_.progress) controls_.progress->client_done(finished, cohort);
     });
@@ -248,21 +263,42 @@ class Runner {
     const bool last = round == rounds_ || report.finished;
     if (round % every == 0 || last) {
       const Stopwatch evaluation;
+      const Span evaluating("evaluate", round);
       add_evaluation(line, experiment_, *engine_, round, last);
       if (const Json table = engine_->client_table(); !table.is_null()) folder_.write_clients(table);
       line["evaluation_seconds"] = evaluation.seconds();
     }
-    folder_.append_metrics(line);
-    if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || last)) {
-      folder_.write_checkpoint(round, engine_->state(),
-                               {{"seconds", seconds()},
-                                {"engine", engine_->progress()},
-                                {"remembering", store_.clients()},
-                                {"finished", report.finished}});
-      store_.sweep();
-    }
+    append(line);
+    unsaved_ = round;
+    if (checkpoint_is_due(round) || last) save(report.finished);
     if (controls_.progress) controls_.progress->round_done(line);
     return report.finished;
+  }
+
+  void append(const Json& line) {
+    const Span span("metrics");
+    folder_.append_metrics(line);
+  }
+
+  // Rounds that are over in no time do not each wait for the disk: a kill costs them a second's work at most.
+  bool checkpoint_is_due(std::size_t round) const {
+    if (checkpoint_every_ == 0 || round % checkpoint_every_ != 0) return false;
+    if (!last_save_ || controls_.save_every_round) return true;
+    return last_save_->seconds() >= experiment_.settings.run.real("checkpoint_seconds");
+  }
+
+  void save(bool finished) {
+    const std::size_t round = std::exchange(unsaved_, 0);
+    if (checkpoint_every_ == 0 || round == 0) return;
+    const Span span("checkpoint", round);
+    store_.save(round);
+    folder_.write_checkpoint(round, engine_->state(),
+                             {{"seconds", seconds()},
+                              {"engine", engine_->progress()},
+                              {"remembering", store_.clients()},
+                              {"finished", finished}});
+    store_.sweep();
+    last_save_.emplace();
   }
 
   const Experiment& experiment_;
@@ -273,6 +309,8 @@ class Runner {
   ClientStore store_;
   std::unique_ptr<Engine> engine_;
   Stopwatch watch_;
+  std::optional<Stopwatch> last_save_;
+  std::size_t unsaved_ = 0;  // a finished round whose checkpoint is not written yet
   double earlier_seconds_ = 0.0;
   std::vector<std::string> notes_;  // to be told with the next round
 };
@@ -316,6 +354,7 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
     info["error"] = error.what();
     if (runner) info["wall_seconds"] = runner->seconds();
     try {
+      if (runner) runner->save_finished();
       folder.write_info(info);
     } catch (const RunError&) {
       // The disk may be what failed; the first error is the one to report.

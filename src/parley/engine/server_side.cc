@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
-#include "parley/engine/cohort.h"
+#include "parley/base/timeline.h"
 
 namespace parley {
 
@@ -26,9 +26,10 @@ ServerSide::ServerSide(const ServerSetup& setup) : ServerSide(setup, starting_st
 ServerSide::ServerSide(const ServerSetup& setup, State state)
     : setup_(setup), schema_(share(setup.method->schema())), state_(std::move(state)) {}
 
-OpenRound ServerSide::open(std::size_t number, std::span<const std::size_t> sizes) const {
+OpenRound ServerSide::open(std::size_t number, const Roster& roster) const {
+  const Span span("open round", number);
   return {.number = number,
-          .cohort = draw_cohort(sizes, setup_.participation, setup_.seed, number, setup_.method->cohort_rule()),
+          .cohort = roster.draw(setup_.participation, setup_.seed, number, setup_.method->cohort_rule()),
           .broadcast = Broadcast(state_, number)};
 }
 
@@ -54,6 +55,7 @@ void ServerSide::require_enough(const OpenRound& round, const FoldedRound& folde
 }
 
 ClosedRound ServerSide::close(const OpenRound& round, FoldedRound& folded) {
+  const Span span("server", round.number);
   require_enough(round, folded);
   State next = state_;  // so that a failed step leaves the state of the round before
   for (std::size_t i = setup_.stages->size(); i-- > 0;) {

@@ -18,6 +18,11 @@ std::vector<Option> run_options() {
       {"seed", std::int64_t{1}, "names every random stream of the run", at_least(0)},
       {"rounds", std::int64_t{10}, "rounds of communication", at_least(1)},
       {"checkpoint_every", std::int64_t{1}, "rounds between checkpoints; 0 writes none", at_least(0)},
+      {"checkpoint_seconds", 1.0,
+       "least seconds between checkpoints, and the most work that a kill can cost rounds that are faster; the first "
+       "and "
+       "the last round always have one",
+       at_least(0.0)},
   };
 }
 

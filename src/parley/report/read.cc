@@ -84,6 +84,7 @@ void read_run_file(const fs::path& path, ReportRun& run) {
   file.get(file.json(), "parameters", run.parameters);
   file.get(file.json(), "wall_seconds", run.wall_seconds);
   file.get("label_histogram", run.label_histogram);
+  file.get(file.json(), "clients", run.client_count);
   file.get("class_names", run.class_names);
   Json machine = Json::object();
   file.get("machine", machine);

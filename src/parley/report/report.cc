@@ -501,7 +501,11 @@ Json splits_json(const ReportData& data) {
   for (const auto& runs : users) {
     std::string name = split_name(runs);
     if (!taken.insert(name).second) name += ", " + runs.front()->name;
-    splits.push_back({{"name", name}, {"rows", runs.front()->label_histogram}, {"classes", runs.front()->class_names}});
+    const ReportRun& first = *runs.front();
+    splits.push_back({{"name", name},
+                      {"rows", first.label_histogram},
+                      {"clients", std::max(first.client_count, static_cast<std::int64_t>(first.label_histogram.size()))},
+                      {"classes", first.class_names}});
   }
   return splits;
 }

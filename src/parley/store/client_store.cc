@@ -101,6 +101,7 @@ void ClientStore::read_at(std::size_t round) {
   records_.clear();
   versions_.clear();
   staged_.clear();
+  unsaved_.clear();
   for (const auto& [client, version] : newest_at(round)) {
     versions_[client] = std::to_string(version);
     if (keep_ == Keep::memory) records_[client] = read(client, versions_[client]);
@@ -140,19 +141,31 @@ void ClientStore::stage(std::size_t client, ClientRecord record) {
 void ClientStore::commit(std::size_t round) {
   const std::string version = std::to_string(round);
   for (auto& [client, record] : staged_) {
-    if (!folder_.empty()) {
-      if (record) {
-        write(client, version, *record);
-      } else {
-        fs::rename(path(client, kNext), path(client, version));
-      }
-      auto& known = versions_[client];
-      if (!known.empty() && known != version) stale_.insert(path(client, known));
-      known = version;
+    if (record) {
+      records_[client] = std::move(*record);
+      unsaved_.insert(client);
+    } else {
+      fs::rename(path(client, kNext), path(client, version));
+      replace_version(client, version);
     }
-    if (record) records_[client] = std::move(*record);
   }
   staged_.clear();
+}
+
+void ClientStore::save(std::size_t round) {
+  if (folder_.empty()) return;
+  const std::string version = std::to_string(round);
+  for (const std::size_t client : unsaved_) {
+    write(client, version, records_.at(client));
+    replace_version(client, version);
+  }
+  unsaved_.clear();
+}
+
+void ClientStore::replace_version(std::size_t client, const std::string& version) {
+  auto& known = versions_[client];
+  if (!known.empty() && known != version) stale_.insert(path(client, known));
+  known = version;
 }
 
 void ClientStore::sweep() {

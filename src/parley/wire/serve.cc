@@ -131,6 +131,7 @@ RunSummary serve(const ServeSetup& setup, const Log& log) {
     RunSummary summary = run_experiment(experiment, setup.folder,
                                         {.threads = setup.threads,
                                          .resume = fs::exists(setup.folder / "config.toml"),
+                                         .save_every_round = true,
                                          .make_executor = crew,
                                          .progress = setup.progress});
     journal.audit("finished", "", summary.metrics.size(), journal.head());

@@ -421,10 +421,11 @@ const short = (text, width) => textWidth(text) <= width ? text : text.slice(0, M
 function drawHeat(split) {
   const host = byId('heat'), rows = split.rows, classes = Math.max(...rows.map(r => r.length), 1);
   const names = Array.from({length: classes}, (_, c) => split.classes[c] || String(c));
+  const number = r => Math.floor(r * split.clients / rows.length), some = split.clients > rows.length;
   const sizes = rows.map(r => r.reduce((a, b) => a + b, 0)), largest = Math.max(...sizes, 1);
   const most = rows.reduce((m, r) => Math.max(m, ...r), 0) || 1;
   const width = host.clientWidth, rowHeight = rows.length <= 20 ? 24 : rows.length <= 60 ? 14 : rows.length <= 150 ? 6 : 3;
-  const left = Math.max(30, textWidth(String(rows.length - 1)) + 14), barRoom = Math.max(70, Math.min(220, width * 0.2));
+  const left = Math.max(30, textWidth(String(split.clients - 1)) + 14), barRoom = Math.max(70, Math.min(220, width * 0.2));
   const cell = Math.max(2, Math.min(84, (width - left - barRoom - 16) / classes)), gap = rowHeight > 8 && cell > 6 ? 1.5 : rowHeight > 4 ? 0.5 : 0;
   const longest = Math.max(...names.map(textWidth)), slanted = longest > cell - 4, every = Math.ceil((slanted ? 19 : 0) / cell) || 1;
   const top = slanted ? 16 + Math.min(longest, 96) * 0.75 : 24, right = left + classes * cell, height = top + rows.length * rowHeight + 4;
@@ -440,7 +441,7 @@ function drawHeat(split) {
     row.forEach((count, c) => { if (count > 0) shades[Math.max(1, Math.round(Math.sqrt(count / most) * LEVELS))].push(
         `M${(left + c * cell + gap / 2).toFixed(1)} ${(y + gap / 2).toFixed(1)}h${(cell - gap).toFixed(1)}v${(rowHeight - gap).toFixed(1)}h${(gap - cell).toFixed(1)}z`); });
     bars.push(`M${right + 12} ${y + gap}h${bar.toFixed(1)}v${rowHeight - 2 * gap}h${(-bar).toFixed(1)}z`);
-    if (r % step === 0) root.append(svg('text', {x: left - 8, y: y + Math.min(rowHeight / 2, 12) + 4, 'text-anchor': 'end'}, String(r)));
+    if (r % step === 0) root.append(svg('text', {x: left - 8, y: y + Math.min(rowHeight / 2, 12) + 4, 'text-anchor': 'end'}, String(number(r))));
     if (rowHeight >= 12) root.append(svg('text', {x: right + 18 + bar, y: y + rowHeight / 2 + 4}, grouped(sizes[r])));
   });
   shades.forEach((cells, level) => { if (cells.length) root.append(svg('path', {class: 'cell', d: cells.join(''), 'fill-opacity': (0.06 + 0.94 * level / LEVELS).toFixed(3)})); });
@@ -456,14 +457,14 @@ function drawHeat(split) {
     if (tip.hidden) return;
     over.setAttribute('x', left + c * cell); over.setAttribute('y', top + r * rowHeight);
     const held = rows[r].filter(n => n > 0).length, count = inside ? rows[r][c] || 0 : 0;
-    tip.replaceChildren(html('b', {}, `Client ${r}`), html('div', {}, html('i', {}, `${grouped(sizes[r])} examples of ${held} ${held === 1 ? 'class' : 'classes'}`)),
+    tip.replaceChildren(html('b', {}, `Client ${number(r)}`), html('div', {}, html('i', {}, `${grouped(sizes[r])} examples of ${held} ${held === 1 ? 'class' : 'classes'}`)),
         ...(inside ? [html('div', {}, names[c], html('b', {}, grouped(count)), html('i', {}, sizes[r] ? `${(100 * count / sizes[r]).toFixed(1)} %` : ''))] : []));
     tip.style.left = `${Math.max(2, x + 16 + tip.offsetWidth > host.clientWidth + host.scrollLeft ? x - 16 - tip.offsetWidth : x + 16)}px`;
     tip.style.top = `${Math.max(0, Math.min(y + 12, host.scrollTop + host.clientHeight - tip.offsetHeight - 4))}px`;
   });
   root.addEventListener('pointerleave', () => { tip.hidden = true; over.setAttribute('visibility', 'hidden'); });
   const empty = sizes.filter(n => n === 0).length;
-  byId('split-note').textContent = `${rows.length} client${rows.length === 1 ? '' : 's'}, ${grouped(sizes.reduce((a, b) => a + b, 0))} examples, ` +
+  byId('split-note').textContent = (some ? `${grouped(rows.length)} of ${grouped(split.clients)} clients, evenly chosen, with ` : `${rows.length} client${rows.length === 1 ? '' : 's'}, `) + `${grouped(sizes.reduce((a, b) => a + b, 0))} examples, ` +
       `from ${grouped(Math.min(...sizes))} to ${grouped(largest)} a client` + (empty ? `; ${empty} without any` : '') + '. A row is a client, a column a class.';
   byId('heat-key').replaceChildren('0', html('span', {class: 'ramp'}), `${grouped(most)} examples (square-root scale)`);
 }
