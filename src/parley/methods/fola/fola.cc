@@ -39,7 +39,7 @@ struct FolaOptions {
          "kfac: those of its inputs times those of the gradients at its outputs",
          {},
          {"diag", "input", "kfac"}},
-        {"lambda", 0.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
+        {"lambda", 1.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
     };
     for (const auto& more :
          {only_with({"curvature", {"diag", "kfac"}}, epsilon_option()), only_with({"curvature", {"diag"}}, of_diag()),

@@ -69,7 +69,7 @@ TEST(Fola, EqualPrecisionsAreFedAvgBitForBit) {
 
 TEST(Fola, OneClientKeepsItsOwnResultBitForBit) {
   const TestBed::Quadratics one{.h = {{2, 0}}, .m = {{1, -7}}, .copies = {3}};
-  TestBed fola("fola", one, local(0.1, 4)), avg("fedavg", one, local(0.1, 4));
+  TestBed fola("fola", one, with(local(0.1, 4), "method.lambda", 0.0)), avg("fedavg", one, local(0.1, 4));
   fola.rounds(5);
   avg.rounds(5);
   EXPECT_EQ(fola.theta()[0], avg.theta()[0]);
