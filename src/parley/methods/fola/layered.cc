@@ -23,7 +23,7 @@ std::vector<Option> Layered::declared() {
       {"ridge", 0.1,
        "precision in every direction of the inputs, as a multiple of its mean; pulls towards the plain average",
        above(0.0)},
-      {"ridge_growth", 0.0, "power of the round that the ridge grows by; the product then fades into the average",
+      {"ridge_growth", 1.0, "power of the round that the ridge grows by; the product then fades into the average",
        at_least(0.0)},
       {"memory", true,
        "precisions are means over all rounds and cohorts so far (Eq. 17 for matrices); false: the last cohort's alone"},

@@ -256,7 +256,7 @@ TestBed::Regression two_clients() {
 TEST_P(Structured, PrecisionsAreRememberedOverTheRounds) {
   const auto problem = two_clients();
   const auto settings = with(local(0.1, 3), "method.curvature", GetParam());
-  TestBed bed("fola", problem, with(settings, "method.lambda", 0.0));
+  TestBed bed("fola", problem, with(with(settings, "method.lambda", 0.0), "method.ridge_growth", 0.0));
   bed.round(1);
   const Flat start(bed.theta().begin(), bed.theta().end());
   bed.round(2);
