@@ -43,12 +43,21 @@ void add_label_skews(PartitionRegistry& registry) {
                 "",
                 {{"fraction", 0.99, "part of a client's rows that is of its own class", between(0, 1)}}},
                deal::mixed_class);
-  registry.add({"eta_skew",
-                "Equal sizes; client k has its class k mod C with mass eta, the rest by clipped "
-                "|N(0.5, 1)| weights.",
-                "FeDEC's setting",
-                {{"eta", 0.8, "mass of the dominant class", between(0, 1)}}},
-               deal::eta_skew);
+  registry.add(
+      {"eta_skew",
+       "Each client draws rows for itself: mass eta of one class, the rest by clipped |N(0.5, 1)| weights; "
+       "two may hold the same row.",
+       "FeDEC's setting",
+       {{"eta", 0.8, "mass of the dominant class", Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+        {"dominant",
+         std::string("random"),
+         "a client's dominant class: drawn; or k mod C with all rows dealt out in equal sizes, which makes the "
+         "pool uniform and leaves weights by class nothing to correct",
+         {},
+         {"random", "cycle"}},
+        {"size_sigma", 0.0, "standard deviation of the logarithm of the sizes, with dominant = \"random\"",
+         at_least(0)}}},
+      deal::eta_skew);
 }
 
 void add_others(PartitionRegistry& registry) {

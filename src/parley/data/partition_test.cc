@@ -43,8 +43,7 @@ Partition deal(const Dataset& data, const Options& options, std::uint64_t seed =
 }
 
 // Kinds that deal every row exactly once, whatever the data.
-const std::vector<std::string> kCovering = {"iid",      "dirichlet", "dirichlet_client", "shards",
-                                            "eta_skew", "lognormal", "permuted"};
+const std::vector<std::string> kCovering = {"iid", "dirichlet", "dirichlet_client", "shards", "lognormal", "permuted"};
 // Kinds that may leave rows out by their meaning.
 const std::vector<std::string> kPartial = {"single_class", "mixed_class"};
 
@@ -99,7 +98,7 @@ TEST(Partition, DeterministicBySeed) {
 
 TEST(Partition, EqualSizes) {
   const Dataset data = balanced(103, 10);
-  for (const char* kind : {"iid", "permuted", "dirichlet_client", "eta_skew"}) {
+  for (const char* kind : {"iid", "permuted", "dirichlet_client"}) {
     for (const auto& rows : deal(data, options_for(kind, 10)).clients) {
       EXPECT_TRUE(rows.size() == 10 || rows.size() == 11) << kind;
     }
@@ -175,14 +174,57 @@ TEST(MixedClass, NinetyNineToOne) {
   }
 }
 
-TEST(EtaSkew, TheDominantClassHasMassEta) {
+TEST(EtaSkew, ACycleOfDominantClassesHasMassEta) {
   const Dataset data = balanced(20000, 10);
   for (const double eta : {0.5, 0.8}) {
     Options options = options_for("eta_skew", 20);
     options.set("eta", eta);
-    const auto histogram = label_histogram(data, deal(data, options));
+    options.set("dominant", std::string("cycle"));
+    const Partition partition = deal(data, options);
+    EXPECT_EQ(count_rows(data, partition), data.size());
+    const auto histogram = label_histogram(data, partition);
     for (std::size_t k = 0; k < 20; ++k) EXPECT_NEAR(static_cast<double>(histogram[k][k % 10]) / 1000, eta, 0.06);
   }
+}
+
+// Achieved for any number of clients, also where so many rows of a class could not be dealt to all who want them.
+TEST(EtaSkew, EveryClientHasMassEtaOfSomeClass) {
+  const Dataset data = balanced(20000, 10);
+  for (const std::int64_t clients : {5, 10, 15, 20}) {
+    const auto histogram = label_histogram(data, deal(data, options_for("eta_skew", clients)));
+    for (const auto& counts : histogram) EXPECT_NEAR(share_of_largest_class(counts), 0.8, 0.005) << clients;
+  }
+}
+
+TEST(EtaSkew, DominantClassesAreDrawnAndThePoolIsNotUniform) {
+  const Dataset data = balanced(20000, 10);
+  const auto histogram = label_histogram(data, deal(data, options_for("eta_skew", 20)));
+  std::vector<double> pool(10, 0.0);
+  double total = 0.0;
+  for (const auto& counts : histogram) {
+    for (std::size_t c = 0; c < 10; ++c) pool[c] += static_cast<double>(counts[c]);
+  }
+  for (const double rows : pool) total += rows;
+  double variation = 0.0;
+  for (const double rows : pool) variation += 0.5 * std::abs(rows / total - 0.1);
+  EXPECT_GT(variation, 0.05);  // 0.2 on the average over draws
+}
+
+TEST(EtaSkew, ARowIsAtMostOnceWithAClient) {
+  const Dataset data = balanced(2000, 10);
+  for (auto rows : deal(data, options_for("eta_skew", 5)).clients) {
+    EXPECT_EQ(std::ranges::adjacent_find(rows), rows.end());  // they are in rising order
+  }
+}
+
+TEST(EtaSkew, SizesVaryWithSigma) {
+  const Dataset data = balanced(20000, 10);
+  Options options = options_for("eta_skew", 20);
+  options.set("size_sigma", 1.0);
+  const Partition partition = deal(data, options);
+  std::vector<std::size_t> sizes;
+  for (const auto rows : partition.clients) sizes.push_back(rows.size());
+  EXPECT_GT(std::ranges::max(sizes), 3 * std::ranges::min(sizes));
 }
 
 TEST(Lognormal, SizesVaryWithSigma) {

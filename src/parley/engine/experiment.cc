@@ -341,7 +341,8 @@ MethodContext Experiment::method_context() const {
           .task = task,
           .clients = clients(),
           .examples = examples(),
-          .seed = seed()};
+          .seed = seed(),
+          .sizes = sizes};
 }
 
 ServerSetup Experiment::server_setup() const {

@@ -80,12 +80,16 @@ const Personal& personal_of(const Method& method) {
   return personal != nullptr ? *personal : nothing_special;
 }
 
+std::size_t MethodContext::holders() const {
+  return static_cast<std::size_t>(std::ranges::count_if(sizes, [](std::size_t size) { return size > 0; }));
+}
+
 MethodContext MethodContext::with_options(const Options& other) const {
-  return {other, client, server, aggregate, layout, task, clients, examples, seed};
+  return {other, client, server, aggregate, layout, task, clients, examples, seed, sizes};
 }
 
 MethodContext MethodContext::with_aggregate(const Options& other) const {
-  return {options, client, server, other, layout, task, clients, examples, seed};
+  return {options, client, server, other, layout, task, clients, examples, seed, sizes};
 }
 
 }  // namespace parley

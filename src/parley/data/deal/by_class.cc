@@ -118,20 +118,65 @@ Partition mixed_class(const Dataset& data, const Options& options, Stream& strea
   return owners.settle();
 }
 
-Partition eta_skew(const Dataset& data, const Options& options, Stream& stream) {
-  const std::size_t count = client_count(options);
-  std::vector<Rows> pools = class_pools(data, "eta_skew", stream);
-  const double eta = options.real("eta");
-  std::vector<double> mixes(count * pools.size());
-  for (std::size_t k = 0; k < count; ++k) {
-    const auto mix = std::span(mixes).subspan(k * pools.size(), pools.size());
-    const std::size_t dominant = k % pools.size();
-    double total = 0;
+namespace {
+
+// Mass eta on the dominant class, the rest over the others by clipped |N(0.5, 1)| weights.
+std::vector<double> eta_mix(std::size_t classes, std::size_t dominant, double eta, Stream& stream) {
+  std::vector<double> mix(classes, 0.0);
+  double total = 0;
+  for (std::size_t c = 0; c < classes; ++c) {
+    if (c != dominant) total += mix[c] = std::min(std::abs(0.5 + stream.normal()), 1.0);
+  }
+  for (auto& weight : mix) weight *= (1.0 - eta) / std::max(total, 1e-300);
+  mix[dominant] = eta;
+  return mix;
+}
+
+// So many rows of the pool at random, each at most once; all of them where it has no more.
+void draw_from(Rows& pool, std::size_t count, Stream& stream, Rows& rows) {
+  const std::size_t taken = std::min(count, pool.size());
+  for (std::size_t i = 0; i < taken; ++i) {
+    std::swap(pool[i], pool[i + stream.below(pool.size() - i)]);
+    rows.push_back(pool[i]);
+  }
+}
+
+// Clients draw for themselves, so two may hold the same row, and together they need not hold every class alike. Of the
+// dominant class a client draws eta of its rows: no client has more than the smallest class can give it.
+RowLists draw_independently(std::vector<Rows> pools, const Options& options, std::size_t rows, Stream& stream) {
+  const double eta = options.real("eta"), sigma = options.real("size_sigma");
+  const std::size_t clients = client_count(options);
+  const double most = static_cast<double>(std::ranges::min_element(pools, {}, &Rows::size)->size()) / eta;
+  const double mean = static_cast<double>(rows) / static_cast<double>(clients);
+  RowLists drawn;
+  Rows own;
+  for (std::size_t k = 0; k < clients; ++k) {
+    own.clear();
+    const auto size = std::floor(std::min(mean * std::exp(sigma * stream.normal()), most));
+    const std::size_t dominant = stream.below(pools.size());
+    const auto mix = eta_mix(pools.size(), dominant, eta, stream);
     for (std::size_t c = 0; c < pools.size(); ++c) {
-      if (c != dominant) total += mix[c] = std::min(std::abs(0.5 + stream.normal()), 1.0);
+      draw_from(pools[c], static_cast<std::size_t>(std::llround(mix[c] * size)), stream, own);
     }
-    for (auto& weight : mix) weight *= (1.0 - eta) / std::max(total, 1e-300);
-    mix[dominant] = eta;
+    std::ranges::sort(own);
+    drawn.push_back(own);
+  }
+  return drawn;
+}
+
+}  // namespace
+
+Partition eta_skew(const Dataset& data, const Options& options, Stream& stream) {
+  std::vector<Rows> pools = class_pools(data, "eta_skew", stream);
+  if (options.text("dominant") == "random") {
+    std::erase_if(pools, [](const Rows& pool) { return pool.empty(); });
+    return {.clients = draw_independently(std::move(pools), options, data.size(), stream), .permutations = {}};
+  }
+  const std::size_t count = client_count(options);
+  std::vector<double> mixes;
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto mix = eta_mix(pools.size(), k % pools.size(), options.real("eta"), stream);
+    mixes.insert(mixes.end(), mix.begin(), mix.end());
   }
   Owners owners(data, count);
   deal_by_mix(std::move(pools), mixes, stream, owners);

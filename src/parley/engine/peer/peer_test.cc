@@ -356,6 +356,21 @@ TEST(Dpsgd, MixingKeepsTheMeanOnAnyGraph) {
   EXPECT_GT(distance(weights_after({"method.name=dpsgd", "peer.test_share=0", "graph.kind=ring"}), thrice), 1e-4);
 }
 
+// Eq. 3.15 on a complete graph from equal weights x: node i holds x + d_i after a round, so it trains as if alone, and
+// after two rounds the mean over nodes is that of nodes that trained for two epochs by themselves. Mixing what was
+// trained is fedavg's two rounds instead.
+TEST(Dpsgd, MixesWhatWasBeforeAndAddsTheStep) {
+  const std::string unshuffled = "client.shuffle=false";
+  const auto mixed = [&](const std::string& what) {
+    return weights_after({"method.name=dpsgd", "method.mix=" + what, "peer.test_share=0", "run.rounds=2",
+                          "client.epochs=1", unshuffled});
+  };
+  const Flat alone =
+      weights_after({"method.name=fedavg", "server.weighting=uniform", "run.rounds=1", "client.epochs=2", unshuffled});
+  EXPECT_LT(distance(mixed("before"), alone), 1e-5);
+  EXPECT_GT(distance(mixed("trained"), alone), 1e-3);
+}
+
 TEST(Dpsgd, GoesOnWithThoseWhoAreThere) {
   const auto summary = run({"method.name=dpsgd", "graph.kind=regular", "run.rounds=20", "peer.failures=0.3",
                             "peer.arrivals=0.2", "peer.horizon=1"});
