@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/deal/deal.h"
 
@@ -50,7 +51,7 @@ Partition by_user(const Dataset& data, const Options& options, Stream& stream) {
   for (std::uint32_t i = 0; i < data.users.size(); ++i) rows_of[data.users[i]].push_back(i);
   const auto least = static_cast<std::size_t>(options.integer("min_rows"));
   std::erase_if(rows_of, [&](const auto& user) { return user.second.size() < least; });
-  if (rows_of.empty()) fail("partition.min_rows: no user has {} rows; lower it", least);
+  if (rows_of.empty()) fail("partition.min_rows: no user has {}; lower it", counted(least, "row"));
 
   std::vector<Rows> groups;
   const auto group_size = static_cast<std::size_t>(options.integer("users_per_client"));
@@ -65,10 +66,8 @@ Partition by_user(const Dataset& data, const Options& options, Stream& stream) {
   }
   const auto wanted = static_cast<std::size_t>(options.integer("clients"));
   if (wanted > groups.size()) {
-    fail(
-        "partition.clients: {} clients, but only {} users in groups of {}; expected at most {} (0 "
-        "= all)",
-        wanted, rows_of.size(), group_size, groups.size());
+    fail("partition.clients: {}, but only {} in groups of {}; expected at most {} (0 = all)", counted(wanted, "client"),
+         counted(rows_of.size(), "user"), group_size, groups.size());
   }
   if (wanted > 0 && wanted < groups.size()) {
     // A random choice of clients, kept in the order of the users.
