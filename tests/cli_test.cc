@@ -312,6 +312,9 @@ TEST_F(CommandLine, ListAndDescribeTellWhatThereIs) {
   const std::string adam = done({"describe", "adam"});  // two kinds of thing have this name
   EXPECT_TRUE(contains(adam, "client.optimizer = \"adam\"") && contains(adam, "server.step = \"adam\"")) << adam;
   EXPECT_TRUE(contains(done({"describe", "client"}), "[client]"));
+  EXPECT_TRUE(contains(done({"describe", "client.lr"}), "client.lr = ")) << "one key";
+  const std::string mu = done({"describe", "mu"});  // an option of several methods
+  EXPECT_TRUE(contains(mu, "with method.name = \"fedprox\"") && contains(mu, "with method.name = \"fednova\"")) << mu;
 }
 
 TEST_F(CommandLine, DataShowCountsEveryRow) {

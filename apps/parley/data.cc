@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "commands.h"
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/fetch.h"
 #include "parley/engine/experiment.h"
@@ -16,10 +17,11 @@ void print_summary(const Federated& federated, const Settings& settings) {
   for (const auto rows : federated.partition.clients) sizes.push_back(rows.size());
   std::ranges::sort(sizes);
   const auto empty = static_cast<std::size_t>(std::ranges::count(sizes, std::size_t{0}));
-  fmt::print("{}: {} train + {} test examples, {} features, {} in memory\n", train.name, train.size(),
-             federated.data.test->size(), train.features(), bytes_text(static_cast<double>(train.bytes())));
-  fmt::print("{}: {} client{}, {} to {} examples, median {}{}\n\n", settings.partition.text("kind"), sizes.size(),
-             sizes.size() == 1 ? "" : "s", sizes.front(), sizes.back(), sizes[sizes.size() / 2],
+  fmt::print("{}: {} train + {} test examples, {}, {} in memory\n", train.name, train.size(),
+             federated.data.test->size(), counted(train.features(), "feature"),
+             bytes_text(static_cast<double>(train.bytes())));
+  fmt::print("{}: {}, {} to {} examples, median {}{}\n\n", settings.partition.text("kind"),
+             counted(sizes.size(), "client"), sizes.front(), sizes.back(), sizes[sizes.size() / 2],
              empty > 0 ? fmt::format(", {} empty", empty) : "");
 }
 

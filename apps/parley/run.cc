@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "commands.h"
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/timeline.h"
 #include "parley/engine/advice.h"
@@ -138,7 +139,7 @@ struct Crew {
 };
 
 Crew threads_alone(std::size_t threads) {
-  return {.text = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s")};
+  return {.text = counted(threads, "thread")};
 }
 
 // Writes a run's timeline to a file and says where the time went.
@@ -199,20 +200,14 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, co
                      {.threads = threads, .resume = how.resume, .make_executor = crew.make_executor, .progress = &bar});
   bar.clear();
   write_report(folder, {&folder, 1});
-  const Json& last = summary.metrics.back();
   const auto wanted = static_cast<std::size_t>(settings.run.integer("rounds"));
   if (summary.metrics.size() < wanted) {
-    fmt::print("{} stopped {} rounds early: it has nothing more to gain\n", settings.method.text("name"),
-               wanted - summary.metrics.size());
+    fmt::print("{} stopped {} early: it has nothing more to gain\n", settings.method.text("name"),
+               counted(wanted - summary.metrics.size(), "round"));
   } else if (summary.resumed_from == wanted) {
     fmt::print("nothing was left to do; raise run.rounds to go on\n");
   }
-  fmt::print("done: {} round{} in {}", summary.metrics.size(), summary.metrics.size() == 1 ? "" : "s",
-             duration_text(summary.seconds));
-  if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));
-  if (last.contains("test_r2")) fmt::print(", test R² {:.4f}", last["test_r2"].get<double>());
-  if (last.contains("test_rmse")) fmt::print(", RMSE {:.6g}", last["test_rmse"].get<double>());
-  fmt::print(", test loss {:.4f}\n", last.value("test_loss", 0.0));
+  fmt::print("done: {}\n", summary_text(summary));
   advise(advice(summary.metrics));
   const StudyRun run{.label = settings.method.text("name"), .settings = settings, .folder = folder};
   if (const auto table = measured_tables(summarise({{&run, RunFate::fresh, summary.metrics}})); !table.empty()) {
@@ -238,7 +233,7 @@ void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& wher
       return mpi::serve(session, build(settings, catalogue(), cache), threads);
     }
     run_one(arguments, where, how,
-            {.text = fmt::format("{} ranks of {} thread{} ({})", session.ranks(), threads, threads == 1 ? "" : "s",
+            {.text = fmt::format("{} of {} ({})", counted(session.ranks(), "rank"), counted(threads, "thread"),
                                  session.library()),
              .make_executor = mpi::executor(session)});
   } catch (const InputError& error) {

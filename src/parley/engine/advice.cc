@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parley/base/counted.h"
+
 namespace parley {
 namespace {
 
@@ -56,9 +58,9 @@ void about_own_tests(const Experiment& experiment, std::vector<std::string>& lin
   }
   if (without == 0) return;
   lines.push_back(
-      fmt::format("{} of {} clients have no test examples of their own and are missing from the per-client results; "
+      fmt::format("{} of {} no test examples of their own and are missing from the per-client results; "
                   "raise partition.holdout (docs/experiment-files.md)",
-                  without, clients));
+                  without, counted(clients, "client has", "clients have")));
 }
 
 void about_divergence(const std::vector<Json>& metrics, std::vector<std::string>& lines) {
@@ -67,10 +69,10 @@ void about_divergence(const std::vector<Json>& metrics, std::vector<std::string>
   };
   const auto worst = std::ranges::find_if(metrics, mostly_refused);
   if (worst == metrics.end()) return;
-  lines.push_back(fmt::format("in round {} the updates of {} of {} clients were refused ({}); lower client.lr",
-                              worst->value("round", 0u), (*worst)["refused"].size(),
-                              (*worst)["refused"].size() + worst->value("clients", 0u),
-                              (*worst)["refused"][0].get<std::string>()));
+  lines.push_back(fmt::format(
+      "in round {}, {} of {} refused ({}); lower client.lr", worst->value("round", 0u), (*worst)["refused"].size(),
+      counted((*worst)["refused"].size() + worst->value("clients", 0u), "update was", "updates were"),
+      (*worst)["refused"][0].get<std::string>()));
 }
 
 void about_posterior(const Json& last, std::vector<std::string>& lines) {

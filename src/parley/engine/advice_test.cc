@@ -52,7 +52,7 @@ TEST(Advice, OfWhatCameOut) {
   EXPECT_TRUE(advice(std::vector<Json>{}).empty());
   EXPECT_TRUE(advice({Json{{"round", 1}, {"clients", 2}, {"refused", refused}}}).empty());
   expect_one(advice({Json{{"round", 1}, {"clients", 3}}, Json{{"round", 2}, {"clients", 1}, {"refused", refused}}}),
-             "in round 2 the updates of 2 of 3 clients were refused (client 1: diverged)", "client.lr");
+             "in round 2, 2 of 3 updates were refused (client 1: diverged)", "client.lr");
   EXPECT_TRUE(advice({Json{{"test_accuracy", 0.9}, {"posterior_accuracy", 0.85}}}).empty());
   expect_one(advice({Json{{"test_accuracy", 0.9}, {"posterior_accuracy", 0.75}}}), "75.0 %",
              "evaluate.posterior_scale");

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/timeline.h"
 #include "parley/data/client_tests.h"
@@ -103,7 +104,7 @@ void set_aside_for_server(Federated& federated, const Settings& settings, std::u
   std::vector<std::uint32_t> rows;
   for (const auto held : federated.partition.clients) rows.insert(rows.end(), held.begin(), held.end());
   if (wanted >= rows.size()) {
-    fail("server.examples = {}: the clients hold {} examples together; expected fewer", wanted, rows.size());
+    fail("server.examples = {}: the clients hold {} together; expected fewer", wanted, counted(rows.size(), "example"));
   }
   Stream(seed, "server examples").shuffle(std::span(rows));
   rows.resize(wanted);
@@ -129,7 +130,7 @@ std::string describe(const PartitionRegistry::Entry& entry, const Options& optio
     if (!option.is_path && chosen) text += fmt::format(" {}={}", option.key, to_toml(value));
   }
   const auto empty = std::ranges::count_if(partition.clients, [](const auto rows) { return rows.empty(); });
-  return fmt::format("{}, {} client{}{}", text, partition.clients.size(), partition.clients.size() == 1 ? "" : "s",
+  return fmt::format("{}, {}{}", text, counted(partition.clients.size(), "client"),
                      empty > 0 ? fmt::format(" ({} without data)", empty) : "");
 }
 
@@ -202,9 +203,9 @@ void require_enough_clients(const Settings& settings, const std::vector<std::siz
   const std::size_t cohort = cohort_size(holders, settings.server.real("participation"));
   if (settings.among_peers || least <= cohort) return;
   fail(
-      "server.min_clients = {}: a round asks {} of {} clients with data (server.participation = {}); expected at most "
+      "server.min_clients = {}: a round asks {} of {} with data (server.participation = {}); expected at most "
       "{}",
-      least, cohort, holders, settings.server.real("participation"), cohort);
+      least, cohort, counted(holders, "client"), settings.server.real("participation"), cohort);
 }
 
 // The weights of evaluate.reference; empty when there are none.

@@ -74,10 +74,9 @@ Json fingerprints_of_inputs(const Experiment& experiment) {
   return inputs;
 }
 
-void require_same_inputs(const Experiment& experiment, const Json& before, const std::filesystem::path& folder) {
-  const Json inputs = fingerprints_of_inputs(experiment);
-  for (const auto& [name, now] : inputs.items()) {
-    if (!before.contains(name) || before[name] == now) continue;
+void require_same_inputs(const Json& now, const Json& before, const std::filesystem::path& folder) {
+  for (const auto& [name, fingerprint] : now.items()) {
+    if (!before.contains(name) || before[name] == fingerprint) continue;
     fail("{}: not what the run in {} began with: the content has changed; restore it, or choose another --out", name,
          folder.string());
   }

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/fingerprint.h"
 #include "parley/base/timeline.h"
@@ -146,8 +147,8 @@ bool has_begun(const std::filesystem::path& path) {
   return false;
 }
 
-void check_resumable(const std::filesystem::path& path, const Experiment& experiment) {
-  const Settings& settings = experiment.settings;
+// `inputs` are the fingerprints of what this run has read.
+void check_resumable(const std::filesystem::path& path, const Settings& settings, const Json& inputs) {
   const std::string there = read_file(path / "config.toml"), here = settings.to_toml();
   if (!same_but_for_rounds(there, here)) {
     fail("{}: the run there has other settings ({}); use the same ones, or another --out", path.string(),
@@ -158,7 +159,7 @@ void check_resumable(const std::filesystem::path& path, const Experiment& experi
          path.string());
   }
   const Json info = RunFolder::read_info(path).value_or(Json::object());
-  require_same_inputs(experiment, info.value("inputs", Json::object()), path);
+  require_same_inputs(inputs, info.value("inputs", Json::object()), path);
 }
 
 // Without a checkpoint a run begins anew: right for one that was stopped before its first, and the loss of all rounds
@@ -169,9 +170,9 @@ void require_no_checkpoint_yet(const RunFolder& folder, std::size_t checkpoint_e
   const auto rounds = static_cast<std::size_t>(std::ranges::count(lines, '\n'));
   if (rounds <= checkpoint_every && !std::filesystem::exists(folder.path() / "model.safetensors")) return;
   fail(
-      "{}: missing, though the run there has finished {} rounds; restore it, or begin again with --overwrite (which "
+      "{}: missing, though the run there has finished {}; restore it, or begin again with --overwrite (which "
       "removes them)",
-      (folder.path() / "checkpoint" / "checkpoint.json").string(), rounds);
+      (folder.path() / "checkpoint" / "checkpoint.json").string(), counted(rounds, "round"));
 }
 
 // Whoever the checkpoint says has a record that is not there: to a method it is a client that never took part.
@@ -214,21 +215,21 @@ class Runner {
         earlier_seconds_ = from.progress.value("seconds", 0.0);
         remembering = from.progress.value("remembering", Json::array());
         finished = from.progress.value("finished", false);
-        store_.check_at(from.round);
+        store_.read_at(from.round);
       } else {
         require_no_checkpoint_yet(folder_, checkpoint_every_);
       }
       // config.toml would name a run that is shorter than its model.
       if (summary.resumed_from > rounds_) {
         fail(
-            "{}: run.rounds = {}, but the run there has finished {} rounds; ask for as many or more, or use another "
+            "{}: run.rounds = {}, but the run there has finished {}; ask for as many or more, or use another "
             "--out",
-            folder_.path().string(), rounds_, summary.resumed_from);
+            folder_.path().string(), rounds_, counted(summary.resumed_from, "round"));
       }
     }
     // Only now, when the checkpoint has proved sound, is anything in the folder changed.
     folder_.begin(experiment_.settings.to_toml(), info_, from);
-    store_.open_at(summary.resumed_from);
+    store_.forget_after(summary.resumed_from);
     notes_ = missing_records(remembering, store_);
     if (summary.resumed_from > 0) engine_->restore(from.progress.value("engine", Json()));
     for (std::size_t round = summary.resumed_from + 1; round <= rounds_ && !finished; ++round) {
@@ -335,10 +336,10 @@ std::string first_difference(const std::string& there, const std::string& here) 
 RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& path, const RunControls& asked) {
   RunControls controls = asked;
   controls.resume = asked.resume && has_begun(path);
-  if (controls.resume) check_resumable(path, experiment);
+  Json info = describe(experiment, controls);
+  if (controls.resume) check_resumable(path, experiment.settings, info["inputs"]);
   RunFolder folder(path, *controls.files);
   const FolderLock lock(path);
-  Json info = describe(experiment, controls);
   std::optional<Runner> runner;
   try {
     runner.emplace(experiment, folder, controls, info);
@@ -366,7 +367,7 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
 Json evaluate_run(const Experiment& experiment, const std::filesystem::path& folder, std::size_t threads) {
   const auto model = folder / "model.safetensors";
   if (!std::filesystem::exists(model)) {
-    fail("{}: no finished run there (model.safetensors is missing); finish it with parley run --resume",
+    fail("{}: holds no finished run (model.safetensors is missing); finish it with parley run --resume",
          folder.string());
   }
   if (experiment.settings.among_peers) {
@@ -374,26 +375,25 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
          folder.string(), experiment.settings.method.text("name"));
   }
   RunFolder run(folder, real_files());
+  const Json info = RunFolder::read_info(folder).value_or(Json::object());
   ClientStore store(ClientStore::Keep::memory, run.client_folder(), real_files(), fingerprint(identity(run.config())));
   Federation federation(experiment, store, threads);
   if (const auto checkpoint = run.resume(federation.state())) {
     store.read_at(checkpoint->round);
     federation.restore(checkpoint->progress.value("engine", Json()));
-  } else if (experiment.settings.evaluate.flag("clients") &&
-             RunFolder::read_info(folder).value_or(Json::object()).value("clients_remembering", 0u) > 0) {
+  } else if (experiment.settings.evaluate.flag("clients") && info.value("clients_remembering", 0u) > 0) {
     fail(
         "evaluate.clients = true: {} was run without checkpoints (run.checkpoint_every = 0), and what its clients keep "
         "to themselves is gone; run it again with checkpoints",
         folder.string());
   }
-  const Json info = RunFolder::read_info(folder).value_or(Json::object());
   const TensorFile weights = read_safetensors(model);
   const Json checksums = info.value("checksums", Json::object());
   if (checksums.value("model.safetensors", weights.checksum) != weights.checksum) {
     fail("{}: not the model that this run ended with; restore it, or run again", model.string());
   }
   federation.state().restore(weights, model.string());
-  require_same_inputs(experiment, info.value("inputs", Json::object()), folder);
+  require_same_inputs(fingerprints_of_inputs(experiment), info.value("inputs", Json::object()), folder);
   const auto rounds = static_cast<std::size_t>(experiment.settings.run.integer("rounds"));
   Json line = {{"round", rounds}};
   add_evaluation(line, experiment, federation, rounds, true);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/timeline.h"
 
@@ -49,8 +50,8 @@ void ServerSide::require_enough(const OpenRound& round, const FoldedRound& folde
   for (const auto& refusal : std::span(folded.refused).first(std::min(kShown, folded.refused.size()))) {
     shown.push_back(fmt::format("client {}: {}", round.cohort[refusal.position], refusal.reason));
   }
-  fail<RunError>("round {}: only {} of {} clients were accepted, {} are needed (server.min_clients); {}{}",
-                 round.number, accepted, asked, least, fmt::join(shown, "; "),
+  fail<RunError>("round {}: only {} of {} accepted, and server.min_clients asks for {}; {}{}", round.number, accepted,
+                 counted(asked, "client was", "clients were"), least, fmt::join(shown, "; "),
                  folded.refused.size() > kShown ? fmt::format("; and {} more", folded.refused.size() - kShown) : "");
 }
 

@@ -119,7 +119,8 @@ std::vector<Option> serve_options() {
   return {
       {"nodes", std::int64_t{0},
        "nodes with data of their own; 0: one node for each client that [partition] deals examples to", at_least(0)},
-      {"deadline", 0.0, "seconds after which a round goes on without who has no answer yet; 0 waits for all",
+      {"deadline", 0.0,
+       "seconds after which a round goes on without the clients that have not answered; 0 waits for all",
        at_least(0.0)},
       {"quorum", std::int64_t{0},
        "answers that are waited for even beyond the deadline; 0 means server.min_clients, or half the cohort",

@@ -35,14 +35,14 @@ class ClientStore {
   // nothing here, and is refused.
   ClientStore(Keep keep, std::filesystem::path folder, Files& files, std::string run = {});
 
-  // Throws InputError when a record of `round` or before, the newest of its client, is damaged or not this client's of
-  // this run. Reads them all, and touches no file: to be asked before a run changes anything in its folder.
-  void check_at(std::size_t round) const;
-  // Forgets everything newer than `round` and reads what is there. Throws InputError on a record that is damaged or not
-  // this client's of this run, here or in load().
-  void open_at(std::size_t round);
-  // The same for who only reads: what is newer is left out, and no file is touched.
+  // Reads the newest record of each client that is of `round` or before. Throws InputError when one is damaged or not
+  // this client's of this run, here or in load(). Touches no file: a run does so before it changes anything in its
+  // folder.
   void read_at(std::size_t round);
+  // Removes the files of everything newer than `round`.
+  void forget_after(std::size_t round) const;
+  // Both.
+  void open_at(std::size_t round);
 
   // Who has a committed record, in order.
   std::vector<std::size_t> clients() const;

@@ -136,7 +136,7 @@ TEST_P(ClientStores, ARecordOfAnotherRunIsRefused) {
   } catch (const InputError& error) {
     EXPECT_EQ(error.what(), (folder_ / "clients" / "1.1.safetensors").string() +
                                 ": what this client remembers is of another run; put the records of this run back, or "
-                                "start it afresh");
+                                "begin again with --overwrite");
   }
 }
 
@@ -155,11 +155,11 @@ TEST_P(ClientStores, ADamagedRecordIsRefused) {
     bytes[at] = static_cast<char>(bytes[at] ^ 1);
     write_bytes(file, bytes);
     EXPECT_THROW(open(1).load(1), InputError) << "byte " << at;
-    EXPECT_THROW(store_->check_at(1), InputError) << "byte " << at;
+    EXPECT_THROW(store_->read_at(1), InputError) << "byte " << at;
   }
   real_files().replace(file, whole);
   EXPECT_EQ(open(1).load(1), record(1));
-  EXPECT_NO_THROW(store_->check_at(1));
+  EXPECT_NO_THROW(store_->read_at(1));
 }
 
 TEST_P(ClientStores, ARecordOfAnotherClientIsRefused) {
@@ -177,8 +177,8 @@ TEST_P(ClientStores, ARecordOfAnotherClientIsRefused) {
     FAIL() << "expected InputError";
   } catch (const InputError& error) {
     EXPECT_EQ(error.what(), (folder_ / "clients" / "1.1.safetensors").string() +
-                                ": this is what client 2 remembers; put the record of client 1 back, or start the run "
-                                "afresh");
+                                ": this is what client 2 remembers; put the record of client 1 back, or "
+                                "begin again with --overwrite");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/deal/deal.h"
 
@@ -15,10 +16,8 @@ constexpr int kTries = 1000;
 std::size_t checked_min_size(const Dataset& data, const Options& options, std::size_t clients) {
   const auto min_size = static_cast<std::size_t>(options.integer("min_size"));
   if (min_size > data.size() / clients) {
-    fail(
-        "partition.min_size: {} rows cannot give {} clients {} rows each; lower it or "
-        "partition.clients",
-        data.size(), clients, min_size);
+    fail("partition.min_size: {} cannot give {} {} each; lower it or partition.clients", counted(data.size(), "row"),
+         counted(clients, "client"), counted(min_size, "row"));
   }
   return min_size;
 }
@@ -49,11 +48,8 @@ Partition dirichlet(const Dataset& data, const Options& options, Stream& stream)
     for (const auto& pool : pools) deal_by_shares(pool, stream.dirichlet(alpha), owners);
     if (min_size == 0 || owners.fewest_rows() >= min_size) return owners.settle();
   }
-  fail(
-      "partition.min_size: no draw in {} gave every one of {} clients {} rows at alpha = {}; lower "
-      "min_size or raise "
-      "alpha",
-      kTries, count, min_size, options.real("alpha"));
+  fail("partition.min_size: no draw in {} gave every one of {} {} at alpha = {}; lower min_size or raise alpha", kTries,
+       counted(count, "client"), counted(min_size, "row"), options.real("alpha"));
 }
 
 Partition dirichlet_client(const Dataset& data, const Options& options, Stream& stream) {

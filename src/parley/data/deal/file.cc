@@ -1,6 +1,7 @@
 // A partition that another program wrote.
 #include <nlohmann/json.hpp>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/files.h"
 #include "parley/base/nesting.h"
@@ -73,8 +74,8 @@ void refuse_shared(const RowLists& clients, std::size_t rows, const std::string&
 
 void check_permutations(const Partition& partition, std::size_t features, const std::string& name) {
   if (partition.permutations.size() != partition.clients.size()) {
-    fail("{}: {} permutations for {} clients; expected one each", name, partition.permutations.size(),
-         partition.clients.size());
+    fail("{}: {} for {}; expected one each", name, counted(partition.permutations.size(), "permutation"),
+         counted(partition.clients.size(), "client"));
   }
   for (std::size_t k = 0; k < partition.permutations.size(); ++k) {
     std::vector<bool> seen(features);

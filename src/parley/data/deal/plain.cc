@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/deal/deal.h"
 
@@ -67,16 +68,14 @@ Partition by_user(const Dataset& data, const Options& options, Stream& stream) {
   for (const auto user : data.users) ++rows_of[user];
   const auto least = static_cast<std::size_t>(options.integer("min_rows"));
   std::erase_if(rows_of, [&](const auto& user) { return user.second < least; });
-  if (rows_of.empty()) fail("partition.min_rows: no user has {} rows; lower it", least);
+  if (rows_of.empty()) fail("partition.min_rows: no user has {}; lower it", counted(least, "row"));
 
   const auto group_size = static_cast<std::size_t>(options.integer("users_per_client"));
   const std::size_t groups = (rows_of.size() + group_size - 1) / group_size;
   const auto wanted = static_cast<std::size_t>(options.integer("clients"));
   if (wanted > groups) {
-    fail(
-        "partition.clients: {} clients, but only {} users in groups of {}; expected at most {} (0 "
-        "= all)",
-        wanted, rows_of.size(), group_size, groups);
+    fail("partition.clients: {}, but only {} in groups of {}; expected at most {} (0 = all)", counted(wanted, "client"),
+         counted(rows_of.size(), "user"), group_size, groups);
   }
   const Rows client_of = clients_of_groups(groups, wanted > 0 ? wanted : groups, stream);
   std::size_t user_number = 0;

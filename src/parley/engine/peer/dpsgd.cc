@@ -136,7 +136,7 @@ void Dpsgd::restore(const Json& progress) {
       if (const auto record = store_.load(node)) std::ranges::copy(record->at("theta"), theta(node).begin());
     }
   } catch (const std::exception& error) {
-    fail("the checkpoint does not hold what the nodes knew ({}); run again without --resume", error.what());
+    fail("the checkpoint does not hold what the nodes knew ({}); begin again with --overwrite", error.what());
   }
 }
 

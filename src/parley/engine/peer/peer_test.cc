@@ -312,7 +312,7 @@ TEST(Walk, WhenEveryNodeHasDiedTheRunSaysSo) {
 
 TEST(Walk, WhatCannotRunIsRefusedBeforeItStarts) {
   EXPECT_NE(refusal({"method.candidates=0"}).find("method.candidates"), std::string::npos);
-  EXPECT_NE(refusal({"method.models=21"}).find("more than the 20 nodes"), std::string::npos);
+  EXPECT_NE(refusal({"method.models=21"}).find("only 20 nodes hold data"), std::string::npos);
   EXPECT_NE(refusal({"method.buffer=6"}).find("method.max_buffer = 5: less than method.buffer = 6"), std::string::npos);
   EXPECT_NE(refusal({"stages.use=[\"clip\"]"}).find("mm has none"), std::string::npos);
   EXPECT_NE(refusal({"method.name=smm", "method.buffer=2"}).find("option of mm"), std::string::npos);

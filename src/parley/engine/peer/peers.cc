@@ -1,5 +1,6 @@
 #include "parley/engine/peer/peers.h"
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/engine/experiment.h"
 #include "parley/engine/peer/dpsgd.h"
@@ -49,7 +50,7 @@ void check_walk(const Experiment& experiment) {
          data.name);
   }
   if (const std::size_t nodes = experiment.network->nodes().size(); options.models > nodes) {
-    fail("method.models = {}: more than the {} nodes that hold data; lower it", options.models, nodes);
+    fail("method.models = {}: only {} data; lower it", options.models, counted(nodes, "node holds", "nodes hold"));
   }
 }
 

@@ -72,6 +72,11 @@ const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', test_r2: 
   posterior_loss: 'Loss: posterior, and model dotted', posterior_ece: 'Calibration error: posterior, and model dotted',
   posterior_brier: 'Brier score: posterior, and model dotted', posterior_ood_auroc: 'Other data, AUROC: posterior, and model dotted',
   posterior_accuracy: 'Accuracy of the posterior', ood_auroc: 'Other data, AUROC', steps: 'Steps, a round', evaluation_seconds: 'Seconds of evaluation, a round'};
+const MEANS = {test_accuracy: 'share of the test examples that the model tells right', test_loss: 'mean loss on the test examples: the lower, the better; it counts how sure the model was',
+  test_r2: 'share of the test targets’ variance that is explained; 0 is no better than their mean', train_loss: 'mean over all examples the clients trained on, each at the weights just before its step',
+  test_ece: 'by how much confidence and accuracy differ, on average over 15 bins of confidence; 0 is perfect', test_brier: 'mean squared distance of the probabilities from the truth; 0 is perfect',
+  s_accuracy: 'the shared model on the clients’ own test data', mt_accuracy: 'each client’s own model, after its last training, on its own test data',
+  ood_auroc: 'chance that an example of other data is doubted more than one of the test set; 0.5 is guessing'};
 const nameOf = metric => NAMES[metric] || metric.replace(/_/g, ' ');
 
 // ---- series --------------------------------------------------------------------------------------------------------
@@ -167,7 +172,9 @@ function extentOf(series, pick) {
   return [low, high];
 }
 const path = points => points.map((p, i) => `${i ? 'L' : 'M'}${p[0].toFixed(1)} ${p[1].toFixed(1)}`).join('');
-const textWidth = text => text.length * 6.7;
+const pen = document.createElement('canvas').getContext('2d');
+pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+const textWidth = text => pen.measureText(text).width;
 
 function scalesOf(chart, series, plotHeight, plotWidth) {
   const log = isLog(chart.metric), kind = kindOf(chart.metric), banded = !view.seeds;
@@ -343,12 +350,14 @@ function listen(chart) {
 // ---- the section of curves -----------------------------------------------------------------------------------------
 function addChart(metric, options = {}) {
   const unit = html('small'), figure = html('div'), tip = html('div', {class: 'tip', hidden: ''});
-  const host = html('div', {class: 'chart card' + (options.wide ? ' wide' : '')}, html('h3', {}, options.head || nameOf(metric), unit), figure, tip);
+  const host = html('div', {class: 'chart card' + (options.wide ? ' wide' : '')}, html('h3', {}, options.head || html('span', MEANS[metric] ? {title: MEANS[metric]} : {}, nameOf(metric)), unit), figure, tip);
   byId(options.into || 'charts').append(host);
   const chart = {metric, host, figure, tip, unit, wide: options.wide};
   charts.push(chart);
   return chart;
 }
+// One value is no curve; the tables have it.
+const isCurve = metric => data.runs.some(run => (run.metrics[metric] || []).filter(value => value !== null).length > 1);
 function makeCharts(metrics) {
   const main = ['test_accuracy', 'test_r2', 'test_loss', 'train_loss', 'test_ece', 'test_brier'].filter(m => metrics.has(m));
   const uncertain = Object.keys(POINTS).filter(m => metrics.has(m));
@@ -396,7 +405,7 @@ function makeChoice(attribute, apply) {
   });
 }
 function makeCurves() {
-  const metrics = new Set(data.runs.flatMap(run => Object.keys(run.metrics)));
+  const metrics = new Set(data.runs.flatMap(run => Object.keys(run.metrics)).filter(isCurve));
   if (!metrics.size) return;
   byId('curves').hidden = false;
   byId('spread').hidden = !data.groups.some((_, g) => data.runs.filter(run => run.group === g && run.counted).length > 1);
@@ -416,7 +425,7 @@ function makeCurves() {
 
 // ---- who holds what ------------------------------------------------------------------------------------------------
 const LEVELS = 24;  // shades of the map: cells of one shade are one path, so ten thousand clients stay light
-const short = (text, width) => textWidth(text) <= width ? text : text.slice(0, Math.max(1, Math.floor(width / 6.7) - 1)) + '…';
+const short = (text, width) => textWidth(text) <= width ? text : text.slice(0, Math.max(1, Math.floor(text.length * width / textWidth(text)) - 1)) + '…';
 
 function drawHeat(split) {
   const host = byId('heat'), rows = split.rows, classes = Math.max(...rows.map(r => r.length), 1);
@@ -481,6 +490,30 @@ function makeSplit() {
   new ResizeObserver(() => { if (Math.abs(byId('heat').clientWidth - width) > 20) { width = byId('heat').clientWidth; show(); } }).observe(byId('split'));
 }
 
+// ---- tables --------------------------------------------------------------------------------------------------------
+// A table that is wider than its place says so, and a head that is tapped says what its numbers mean: there is no hover on
+// a phone.
+function makeTables() {
+  const tables = [...document.querySelectorAll('.table')];
+  const hints = tables.map(table => {
+    const hint = html('p', {class: 'hint', hidden: ''}, 'More columns to the right: scroll the table sideways →');
+    table.after(hint);
+    table.addEventListener('scroll', () => { hint.textContent = ''; }, {once: true, passive: true});
+    table.addEventListener('click', event => {
+      const head = event.target.closest('th[title]');
+      if (!head) return;
+      let meaning = hint.nextElementSibling;
+      if (!meaning || !meaning.classList.contains('meaning')) hint.after(meaning = html('p', {class: 'meaning', role: 'status'}));
+      meaning.replaceChildren(html('b', {}, head.textContent), `: ${head.title}`);
+    });
+    return hint;
+  });
+  const look = () => tables.forEach((table, i) => { hints[i].hidden = table.scrollWidth <= table.clientWidth + 1; });
+  new ResizeObserver(look).observe(document.body);
+  document.addEventListener('toggle', look, true);
+  look();
+}
+
 // ---- theme ---------------------------------------------------------------------------------------------------------
 function makeTheme() {
   const button = byId('theme'), order = ['auto', 'light', 'dark'];
@@ -502,6 +535,7 @@ function makeTheme() {
 }
 
 makeTheme();
+makeTables();
 makeCurves();
 makeSplit();
 })();
