@@ -27,6 +27,7 @@ struct RunControls {
   std::string label;       // how the run is called in tables and plots; empty: the method's name
   Files* files = &real_files();
   MakeExecutor make_executor = {};  // who runs the client sides; none: threads of this process
+  MakeErrands make_errands = {};    // the same where rounds are buffered; none: the simulated clock
   Progress* progress = nullptr;
 };
 
