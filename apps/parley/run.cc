@@ -17,6 +17,7 @@
 #ifdef PARLEY_TORCH
 #include "parley/model/torch/torch_models.h"
 #endif
+#include "live.h"
 #include "study_tables.h"
 #include "terminal.h"
 
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 struct RunArguments {
   std::string out;
   std::size_t threads = 0;
+  std::string serve;  // parley run alone
   void add_to(CLI::App& command) {
     command.add_option("--out", out, "folder for the results (default: runs/<name of the file>)");
     add_threads(command, threads, "worker threads; results do not depend on it (default: all cores)");
@@ -122,6 +124,26 @@ void refuse_peers(const Settings& settings) {
        settings.method.text("name"));
 }
 
+// The bar, and the page of --serve where there is one.
+class Watched final : public Progress {
+ public:
+  Watched(ProgressBar& bar, LivePage* page) : bar_(bar), page_(page) {}
+  void started(std::size_t round, std::size_t rounds) override {
+    bar_.started(round, rounds);
+    rounds_ = rounds;
+  }
+  void client_done(std::size_t finished, std::size_t cohort) override { bar_.client_done(finished, cohort); }
+  void round_done(const Json& metrics) override {
+    bar_.round_done(metrics);
+    if (page_ != nullptr) page_->show(metrics["round"].get<std::size_t>(), rounds_);
+  }
+
+ private:
+  ProgressBar& bar_;
+  LivePage* page_;
+  std::size_t rounds_ = 0;
+};
+
 // Who runs the client sides, and how that is called.
 struct Crew {
   std::string text;
@@ -156,9 +178,12 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   describe(experiment, crew.text);
   ProgressBar bar;
   bar.title(settings.method.text("name"));
-  const auto summary =
-      run_experiment(experiment, folder,
-                     {.threads = threads, .resume = resume, .make_executor = crew.make_executor, .progress = &bar});
+  const auto page = where.serve.empty() ? nullptr : open_live_page(where.serve, folder);
+  if (page) fmt::print("watch it at {}\n", page->address());
+  Watched progress(bar, page.get());
+  const auto summary = run_experiment(
+      experiment, folder,
+      {.threads = threads, .resume = resume, .make_executor = crew.make_executor, .progress = &progress});
   bar.clear();
   write_report(folder, {&folder, 1});
   const Json& last = summary.metrics.back();
@@ -280,6 +305,8 @@ void add_run(CLI::App& app) {
   const auto resume = std::make_shared<bool>(false), overwrite = std::make_shared<bool>(false);
   arguments->add_to(*command);
   where->add_to(*command);
+  command->add_option("--serve", where->serve,
+                      "host:port of a page that shows the run as it goes on; its address, with a token, is printed");
   auto* resume_flag = command->add_flag("--resume", *resume, "resume after the last checkpoint");
   command->add_flag("--overwrite", *overwrite, "replace the run that --out holds")->excludes(resume_flag);
   command->callback([=] { run_as_launched(*arguments, *where, *resume, *overwrite); });
