@@ -152,6 +152,64 @@ TEST_F(Wire, GoesOnAfterKillsOfTheServerAndOfANodeWithTheSameBytes) {
   EXPECT_NE(audit.out.find("the chain is whole"), std::string::npos);
 }
 
+// With all in the buffer nothing is ever late.
+TEST_F(Wire, BufferedRoundsOfAllGiveTheSimulationsModel) {
+  settings = "method.name=scaffold server.rounds=buffered";
+  const auto server = start_server();
+  start_nodes();
+  expect_well_ended(*server);
+  for (const auto& node : nodes) expect_well_ended(*node);
+  EXPECT_EQ(served(), simulated());
+  settings = "method.name=scaffold";
+  std::filesystem::remove_all(folder / "run");
+  EXPECT_EQ(served(), simulated());
+}
+
+TEST_F(Wire, BufferedRoundsWaitForNobodyAndGoOnAfterKills) {
+  settings = std::string("method.name=scaffold server.rounds=buffered server.buffer=3 run.rounds=20") + kSlowly;
+  auto server = start_server();
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 4; }));
+  nodes[3]->kill(SIGKILL);
+  nodes[3]->wait();
+  nodes[3] = start_node(3);
+  server->kill(SIGKILL);
+  server->wait();
+  server = start_server();
+  expect_well_ended(*server);
+  for (const auto& node : nodes) expect_well_ended(*node);
+  double oldest = 0.0, answers = 0.0;
+  std::istringstream lines(read_text(folder / "served/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto metrics = nlohmann::json::parse(line);
+    answers += metrics["clients"].get<double>();
+    oldest = std::max(oldest, metrics["max_staleness"].get<double>());
+  }
+  EXPECT_EQ(rounds_served(), 20u);
+  EXPECT_GE(answers, 2 * 20.0);  // 3 a round, but for who was killed while it sent its answer
+  EXPECT_GE(oldest, 1.0);
+  EXPECT_EQ(parley(folder.path(), {"audit", "served", "--quiet"}).exit_code, 0);
+}
+
+TEST_F(Wire, ALateAnswerCountsInTheRoundInWhichItComes) {
+  settings = std::string("server.rounds=buffered serve.deadline=1 server.min_clients=1 run.rounds=14") + kSlowly;
+  const auto server = start_server();
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  nodes[2]->kill(SIGSTOP);
+  const std::size_t then = rounds_served();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= then + 3; }));
+  nodes[2]->kill(SIGCONT);
+  expect_well_ended(*server);
+  for (const auto& node : nodes) expect_well_ended(*node);
+  std::istringstream lines(read_text(folder / "served/metrics.jsonl"));
+  bool late = false;
+  for (std::string line; std::getline(lines, line);) {
+    late = late || nlohmann::json::parse(line)["max_staleness"].get<double>() >= 2.0;
+  }
+  EXPECT_TRUE(late) << read_text(folder / "served/metrics.jsonl");
+}
+
 TEST_F(Wire, DoesNotWaitForAHungNodeBeyondTheDeadline) {
   settings = std::string("serve.deadline=1 run.rounds=6") + kSlowly;
   const auto server = start_server();
@@ -241,6 +299,68 @@ TEST_F(Wire, NodesWithFilesOfTheirOwnTrainTogether) {
   expect_well_ended(*server);
   for (const auto& node : nodes) expect_well_ended(*node);
   EXPECT_EQ(rounds_served(), 3u);
+}
+
+// Two clinics that measure in different places of the same scale: only with scales of both together does a number mean
+// the same at each. The model learns y = x from both, though neither has seen the other's range.
+TEST_F(Wire, NodesAgreeOnScalesOfInputsAndTargets) {
+  std::string rows[3];
+  for (int i = 0; i < 60; ++i) {
+    const auto row = [](int x) { return std::to_string(x) + "," + std::to_string(3 * x + 1) + "\n"; };
+    rows[0] += row(i);
+    rows[1] += row(1000 + i);
+    rows[2] += row(i % 2 == 0 ? i : 1000 + i);
+  }
+  for (int k = 0; k < 3; ++k) write_text(folder / (std::string(1, "abs"[k]) + ".csv"), "x,y\n" + rows[k]);
+  write_text(folder / "a.toml",
+             "[run]\nrounds = 20\n[data]\nname = \"csv\"\npath = \"s.csv\"\ntargets = [\"y\"]\n[model]\nname = "
+             "\"mlp\"\nhidden = []\n[client]\nlr = 0.1\nepochs = 2\n[serve]\nnodes = 2\n");
+  const auto server = start_server();
+  for (const char* name : {"a", "b"}) {
+    nodes.push_back(start({"join", "--server", address, "--name", name, "--insecure", "--data", "name=csv", "--data",
+                           std::string("path=") + name + ".csv", "--data", "targets=[\"y\"]"}));
+  }
+  expect_well_ended(*server);
+  for (const auto& node : nodes) expect_well_ended(*node);
+  const std::string metrics = read_text(folder / "served/metrics.jsonl");
+  const auto last = nlohmann::json::parse(metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1));
+  // The targets' deviation is about 1500; with scales of its own each clinic's line would be another.
+  EXPECT_LT(last["test_rmse"].get<double>(), 15.0) << last.dump();
+}
+
+TEST_F(Wire, ColumnsAndClassesAreComparedByName) {
+  write_text(folder / "s.csv", "age,sex,label\n1,m,ill\n2,f,well\n3,m,ill\n4,f,well\n5,f,ill\n");
+  write_text(folder / "other.csv", "age,sex,label\n1,m,ill\n2,d,well\n3,m,ill\n4,d,well\n5,d,ill\n");
+  write_text(folder / "class.csv", "age,sex,label\n1,m,ill\n2,f,hale\n3,m,ill\n4,f,hale\n5,f,ill\n");
+  write_text(folder / "a.toml",
+             "[data]\nname = \"csv\"\npath = \"s.csv\"\n[model]\nname = \"mlp\"\nhidden = [2]\n[serve]\nnodes = 1\n");
+  const auto server = start_server();
+  const auto refusal = [&](const std::string& file) {
+    const Outcome node = parley(folder.path(), {"join", "--server", address, "--name", "n", "--insecure", "--data",
+                                                "name=csv", "--data", "path=" + file});
+    EXPECT_EQ(node.exit_code, 2);
+    return node.err;
+  };
+  EXPECT_NE(refusal("other.csv").find("its column 2 is 'sex=d', in this federation it is 'sex=f'"), std::string::npos);
+  EXPECT_NE(refusal("class.csv").find("its class 1 is 'hale', in this federation it is 'ill'"), std::string::npos);
+  const Outcome audit = parley(folder.path(), {"audit", "served"});
+  EXPECT_NE(audit.out.find("sex=d"), std::string::npos) << audit.out;
+}
+
+TEST_F(Wire, ANodeWhoseFolderWasLostSaysSoAndGoesOn) {
+  settings = std::string("method.name=scaffold run.rounds=8") + kSlowly;
+  const auto server = start_server();
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 2; }));
+  nodes[5]->kill(SIGKILL);
+  nodes[5]->wait();
+  std::filesystem::remove_all(folder / "runs/node-client-5");
+  nodes[5] = start_node(5);
+  expect_well_ended(*server);
+  const Outcome node = nodes[5]->wait();
+  EXPECT_NE(node.err.find("what this client remembered is gone"), std::string::npos) << node.err;
+  const Outcome audit = parley(folder.path(), {"audit", "served"});
+  EXPECT_NE(audit.out.find("forgot"), std::string::npos) << audit.out;
 }
 
 TEST_F(Wire, SaysWhatItIsDoingToWhoMayRead) {

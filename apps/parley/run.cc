@@ -20,6 +20,7 @@
 #ifdef PARLEY_TORCH
 #include "parley/model/torch/torch_models.h"
 #endif
+#include "live.h"
 #include "study_tables.h"
 #include "terminal.h"
 
@@ -58,7 +59,7 @@ struct StudyArguments {
 // What is particular to a single run.
 struct OneRun {
   bool resume = false, overwrite = false;
-  std::string profile;  // empty: none
+  std::string profile, serve;  // empty: none
 };
 
 bool holds_run(const fs::path& folder) {
@@ -132,6 +133,26 @@ void refuse_peers(const Settings& settings) {
        settings.method.text("name"));
 }
 
+// The bar, and the page of --serve where there is one.
+class Watched final : public Progress {
+ public:
+  Watched(ProgressBar& bar, LivePage* page) : bar_(bar), page_(page) {}
+  void started(std::size_t round, std::size_t rounds) override {
+    bar_.started(round, rounds);
+    rounds_ = rounds;
+  }
+  void client_done(std::size_t finished, std::size_t cohort) override { bar_.client_done(finished, cohort); }
+  void round_done(const Json& metrics) override {
+    bar_.round_done(metrics);
+    if (page_ != nullptr) page_->show(metrics["round"].get<std::size_t>(), rounds_);
+  }
+
+ private:
+  ProgressBar& bar_;
+  LivePage* page_;
+  std::size_t rounds_ = 0;
+};
+
 // Who runs the client sides, and how that is called.
 struct Crew {
   std::string text;
@@ -195,9 +216,12 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, co
   describe(experiment, crew.text);
   ProgressBar bar;
   bar.title(settings.method.text("name"));
-  const auto summary =
-      run_experiment(experiment, folder,
-                     {.threads = threads, .resume = how.resume, .make_executor = crew.make_executor, .progress = &bar});
+  const auto page = how.serve.empty() ? nullptr : open_live_page(how.serve, folder);
+  if (page) fmt::print("watch it at {}\n", page->address());
+  Watched progress(bar, page.get());
+  const auto summary = run_experiment(
+      experiment, folder,
+      {.threads = threads, .resume = how.resume, .make_executor = crew.make_executor, .progress = &progress});
   bar.clear();
   write_report(folder, {&folder, 1});
   const auto wanted = static_cast<std::size_t>(settings.run.integer("rounds"));
@@ -314,6 +338,8 @@ void add_run(CLI::App& app) {
   const auto how = std::make_shared<OneRun>();
   arguments->add_to(*command);
   where->add_to(*command);
+  command->add_option("--serve", how->serve,
+                      "host:port of a page that shows the run as it goes on; its address, with a token, is printed");
   command->add_option("--profile", how->profile,
                       "write a timeline to this file (Chrome's trace format), and say where the time went");
   auto* resume_flag = command->add_flag("--resume", how->resume, "resume after the last checkpoint");

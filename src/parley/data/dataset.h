@@ -43,6 +43,8 @@ struct Dataset {
   Affine target_transform;               // what was done to the targets already, one pair each; empty: nothing
   std::vector<std::int32_t> users;       // natural owner of each row; empty when the source has none
   std::vector<std::string> class_names;  // may be empty
+  // Of the features, then of the targets, where the source has names: "age", "sex=f", "sex (f, m)". Empty otherwise.
+  std::vector<std::string> columns = {};
 
   std::size_t size() const;      // rows
   std::size_t features() const;  // floats a row

@@ -50,6 +50,69 @@ TEST(Dataset, PermutationActsOnFeatures) {
   EXPECT_EQ(inputs(buffer.gather_range({&data, rows, order}, 0, 1)), (std::vector<float>{10, 255, 0, 10}));
 }
 
+// Three parts of one table, whose rows never meet.
+TEST(Normalize, MomentsOfThePartsStandardiseTheWhole) {
+  Dataset whole;
+  whole.name = "whole";
+  whole.shape = {2};
+  whole.target_size = 1;
+  std::vector<float> values;
+  for (int i = 0; i < 30; ++i) {
+    values.insert(values.end(), {1000.0f + static_cast<float>(i * i % 17), 7.0f});
+    whole.targets.push_back(static_cast<float>(i % 5) * 100.0f);
+  }
+  whole.values = values;
+  std::vector<MeasuredPart> inputs, targets;
+  for (const auto& [begin, end] : {std::pair(0, 4), std::pair(4, 5), std::pair(5, 30)}) {
+    Dataset part = whole;
+    part.values = std::vector<float>(values.begin() + 2 * begin, values.begin() + 2 * end);
+    part.targets.assign(whole.targets.begin() + begin, whole.targets.begin() + end);
+    Dataset none;
+    none.target_size = 1;
+    if (begin == 0) standardize_targets(part, none);  // what was done to them before does not matter
+    inputs.push_back({part.size(), input_moments(part)});
+    targets.push_back({part.size(), target_moments(part)});
+  }
+  const Affine expected = normalizer(whole, "standard"), summed = standardizer(inputs);
+  // Sums in another order: a few roundings of a double, then one to a float.
+  for (std::size_t c = 0; c < 2; ++c) {
+    EXPECT_FLOAT_EQ(summed.scale[c], expected.scale[c]);
+    EXPECT_FLOAT_EQ(summed.shift[c], expected.shift[c]);
+  }
+  EXPECT_EQ(summed.scale[1], 1.0f);  // a constant channel is only shifted
+  Dataset none, scaled = whole;
+  none.target_size = 1;
+  standardize_targets(scaled, none);
+  const Affine together = standardizer(targets);
+  EXPECT_NEAR(together.scale[0], scaled.target_transform.scale[0], 1e-6f * scaled.target_transform.scale[0]);
+  EXPECT_NEAR(together.shift[0], scaled.target_transform.shift[0], 1e-5f);
+}
+
+TEST(Normalize, RescaledDataForgetTheScalesTheyHad) {
+  Dataset data, none;
+  data.name = "small";
+  data.shape = {1};
+  data.values = std::vector<float>{1, 2, 3};
+  data.target_size = none.target_size = 1;
+  data.targets = {10, 20, 60};
+  standardize_targets(data, none);
+  const auto seen = rescaled(data, {.inputs = {{2.0f}, {1.0f}}, .targets = {{0.5f}, {-5.0f}}});
+  EXPECT_EQ(seen->transform.scale, std::vector<float>{2.0f});
+  const float expected[] = {0.0f, 5.0f, 25.0f};
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(seen->targets[i], expected[i], 1e-5f);
+  EXPECT_EQ(seen->target_transform.shift, std::vector<float>{-5.0f});
+  expect_refusal(
+      [&] {
+        rescaled(data, {.inputs = {{1, 1}, {0, 0}}, .targets = {}});
+      },
+      {"scales are for 2 channels", "'small' has 1"});
+  expect_refusal(
+      [&] {
+        rescaled(data, {.inputs = {}, .targets = {{1, 1}, {0, 0}}});
+      },
+      {"scales are for 2 targets", "'small' has 1"});
+}
+
 TEST(Normalize, StandardGivesMeanZeroAndDeviationOne) {
   Dataset data = small();
   data.transform = normalizer(data, "standard");

@@ -1,10 +1,13 @@
 // Data sets by file format.
 #include "parley/data/formats.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <ranges>
 #include <stdexcept>
 
 #include "parley/base/errors.h"
@@ -61,6 +64,18 @@ Dataset from_csv(CsvTable table, std::size_t target_size) {
   data.target_size = target_size;
   data.content = Content::measurements;
   return data;
+}
+
+// A category's number means something only beside the other categories.
+std::vector<std::string> columns_of(const CsvTable& table, const CsvCoding& coding,
+                                    const std::vector<std::string>& targets) {
+  std::vector<std::string> columns = table.features;
+  for (std::size_t i = 0; coding.reading.categories == CsvReading::Categories::codes && i < columns.size(); ++i) {
+    const auto& categories = coding.features[i].categories;
+    if (!categories.empty()) columns[i] += fmt::format(" ({})", fmt::join(std::views::keys(categories), ", "));
+  }
+  columns.insert(columns.end(), targets.begin(), targets.end());
+  return columns;
 }
 
 CsvReading reading_of(const Options& options) {
@@ -221,6 +236,7 @@ TrainTest load_csv(const Options& options, const DataRoots& roots) {
   }
   CsvClasses classes = number_labels(train_table, path.string(), test_table, test_path.string());
   NumberedUsers users = number_users(train_table.users, test_table.users);
+  std::vector<std::string> names = columns_of(train_table, coding, targets);
   Dataset train = from_csv(std::move(train_table), targets.size());
   Dataset test = from_csv(std::move(test_table), targets.size());
   train.labels = std::move(classes.train);
@@ -228,6 +244,7 @@ TrainTest load_csv(const Options& options, const DataRoots& roots) {
   train.users = std::move(users.train);
   test.users = std::move(users.test);
   train.class_names = test.class_names = classes.names;
+  train.columns = test.columns = std::move(names);
   if (targets.empty()) {
     agree_on_classes(train, path.string(), test, test_path.string(),
                      std::max(declared_classes(options), classes.names.size()));

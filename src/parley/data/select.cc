@@ -50,6 +50,7 @@ Dataset select_rows(const Dataset& data, std::span<const std::uint32_t> rows) {
   result.transform = data.transform;
   result.classes = data.classes;
   result.class_names = data.class_names;
+  result.columns = data.columns;
   result.target_size = data.target_size;
   std::visit([&](const auto& values) { result.values = gather(values, rows, data.features()); }, data.values);
   result.labels = gather(data.labels, rows, 1);

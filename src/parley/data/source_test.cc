@@ -184,6 +184,16 @@ TEST(Format, Idx) {
   expect_refusal([&] { load(options, only(folder)); }, {"data.path", "empty"});
 }
 
+TEST(Format, CsvColumnsSayWhatACategorysNumberMeans) {
+  const TestFolder folder;
+  folder.write("train.csv", "sex,age,label\nm,1,0\nf,2,1\nm,3,0\nf,4,1\n");
+  Options options = options_for("csv");
+  options.set("path", (folder.path() / "train.csv").string());
+  EXPECT_EQ(load(options, only(folder)).train->columns, (std::vector<std::string>{"sex=f", "sex=m", "age"}));
+  options.set("categories", std::string("codes"));
+  EXPECT_EQ(load(options, only(folder)).train->columns, (std::vector<std::string>{"sex (f, m)", "age"}));
+}
+
 TEST(Format, CsvClassificationAndRegression) {
   const TestFolder folder;
   folder.write("train.csv", "a,b,label,who,t\n1,2,cat,u1,0.5\n3,4,dog,u2,1.5\n5,6,cat,u1,2.5\n");
@@ -195,6 +205,7 @@ TEST(Format, CsvClassificationAndRegression) {
   options.set("ignore", std::vector<std::string>{"t"});
   const TrainTest data = load(options, only(folder));
   EXPECT_EQ(data.train->class_names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(data.train->columns, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(data.test->labels, (std::vector<std::int32_t>{1}));
   EXPECT_EQ(data.train->users, (std::vector<std::int32_t>{0, 1, 0}));
   EXPECT_EQ(data.test->users, (std::vector<std::int32_t>{2}));
@@ -204,6 +215,7 @@ TEST(Format, CsvClassificationAndRegression) {
   options.set("test_path", std::string());
   const TrainTest regression = load(options, only(folder));
   EXPECT_EQ(regression.train->classes, 0u);
+  EXPECT_EQ(regression.train->columns, (std::vector<std::string>{"a", "b", "t"}));
   EXPECT_EQ(regression.train->size(), 2u);
   EXPECT_EQ(regression.test->size(), 1u);
 

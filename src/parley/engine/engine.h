@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "parley/engine/errands.h"
 #include "parley/engine/executor.h"
 #include "parley/model/evaluation.h"
 #include "parley/store/client_store.h"
@@ -61,9 +62,9 @@ class Engine {
 struct Experiment;
 // The experiment and the store must outlive the engine.
 using MakeEngine = std::function<std::unique_ptr<Engine>(const Experiment&, ClientStore&, std::size_t threads)>;
-// The one that the experiment's method asks for. Client sides run on threads unless another executor is given; peers
-// take no other.
+// The one that the experiment asks for. Client sides run on threads unless another executor is given, or other errands
+// where rounds are buffered; peers take neither.
 std::unique_ptr<Engine> make_engine(const Experiment& experiment, ClientStore& store, std::size_t threads,
-                                    const MakeExecutor& make_executor = {});
+                                    const MakeExecutor& make_executor = {}, const MakeErrands& make_errands = {});
 
 }  // namespace parley

@@ -12,6 +12,7 @@
 #include "parley/base/errors.h"
 #include "parley/base/timeline.h"
 #include "parley/data/client_tests.h"
+#include "parley/engine/buffered.h"
 #include "parley/engine/cohort.h"
 #include "parley/engine/peer/peers.h"
 #include "parley/methods/aggregate.h"
@@ -323,6 +324,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   }
   experiment.pace = std::make_shared<const Pace>(settings.network, experiment.clients(), context.seed);
   connect_peers(experiment, catalogue);
+  require_fit_for_buffer(experiment);
   return experiment;
 }
 

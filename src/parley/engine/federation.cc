@@ -4,6 +4,18 @@
 
 namespace parley {
 
+void describe_answers(const OpenRound& round, const FoldedRound& folded, RoundReport& report) {
+  const Sum& sum = folded.sum;
+  report.clients = sum.count();
+  report.examples = sum.training().examples;
+  report.steps = sum.training().steps;
+  report.train_loss = sum.training().loss_sum / static_cast<double>(sum.training().examples);
+  report.bytes_up = sum.wire_bytes();
+  for (const auto& refusal : folded.refused) {
+    report.refused.push_back("client " + std::to_string(round.cohort[refusal.position]) + ": " + refusal.reason);
+  }
+}
+
 Federation::Federation(const Experiment& experiment, ClientStore& store, std::size_t threads,
                        const MakeExecutor& make_executor)
     : experiment_(experiment),
@@ -41,17 +53,9 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
                   .check = [&](const Update& update) { server_.check(round, update); },
                   .fold = fold});
   FoldedRound folded = fold.take();
-  const Sum& sum = folded.sum;
-  report.clients = sum.count();
-  report.examples = sum.training().examples;
-  report.steps = sum.training().steps;
-  report.train_loss = sum.training().loss_sum / static_cast<double>(sum.training().examples);
-  report.transmissions = asked + sum.count();
-  report.bytes_up = sum.wire_bytes();
+  describe_answers(round, folded, report);
+  report.transmissions = asked + report.clients;
   report.bytes_down = bytes_down * asked;
-  for (const auto& refusal : folded.refused) {
-    report.refused.push_back("client " + std::to_string(round.cohort[refusal.position]) + ": " + refusal.reason);
-  }
   ClosedRound closed = server_.close(round, folded);
   report.extra = std::move(closed.metrics);
   report.finished = closed.finished;

@@ -12,6 +12,9 @@
 
 namespace parley {
 
+// What the answers of a round did and cost, into its report.
+void describe_answers(const OpenRound& round, const FoldedRound& folded, RoundReport& report);
+
 class Federation final : public Engine {
  public:
   // The experiment and the store must outlive the federation.

@@ -11,7 +11,6 @@
 #include "parley/base/fingerprint.h"
 #include "parley/base/timeline.h"
 #include "parley/base/version.h"
-#include "parley/engine/federation.h"
 #include "parley/engine/inputs.h"
 #include "parley/engine/scores.h"
 #include "parley/model/kernels.h"
@@ -124,10 +123,11 @@ void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, st
 
 // The settings that decide a run's bytes: all but how many rounds it goes on for.
 std::string identity(const std::string& toml) {
-  std::string kept;
+  std::string kept, section;
   std::istringstream text(toml);
   for (std::string line; std::getline(text, line);) {
-    if (!line.starts_with("rounds = ")) kept += line + "\n";
+    if (line.starts_with('[')) section = line;
+    if (section != "[run]" || !line.starts_with("rounds = ")) kept += line + "\n";
   }
   return kept;
 }
@@ -201,7 +201,7 @@ class Runner {
             experiment.settings.store.text("clients") == "disk" ? ClientStore::Keep::disk : ClientStore::Keep::memory,
             checkpoint_every_ > 0 ? folder.client_folder() : std::filesystem::path(), *controls.files,
             fingerprint(identity(experiment.settings.to_toml()))),
-        engine_(make_engine(experiment, store_, controls.threads, controls.make_executor)) {}
+        engine_(make_engine(experiment, store_, controls.threads, controls.make_executor, controls.make_errands)) {}
 
   RunSummary run() {
     RunSummary summary;
@@ -377,10 +377,10 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
   RunFolder run(folder, real_files());
   const Json info = RunFolder::read_info(folder).value_or(Json::object());
   ClientStore store(ClientStore::Keep::memory, run.client_folder(), real_files(), fingerprint(identity(run.config())));
-  Federation federation(experiment, store, threads);
-  if (const auto checkpoint = run.resume(federation.state())) {
+  const auto engine = make_engine(experiment, store, threads);
+  if (const auto checkpoint = run.resume(engine->state())) {
     store.read_at(checkpoint->round);
-    federation.restore(checkpoint->progress.value("engine", Json()));
+    engine->restore(checkpoint->progress.value("engine", Json()));
   } else if (experiment.settings.evaluate.flag("clients") && info.value("clients_remembering", 0u) > 0) {
     fail(
         "evaluate.clients = true: {} was run without checkpoints (run.checkpoint_every = 0), and what its clients keep "
@@ -392,11 +392,11 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
   if (checksums.value("model.safetensors", weights.checksum) != weights.checksum) {
     fail("{}: not the model that this run ended with; restore it, or run again", model.string());
   }
-  federation.state().restore(weights, model.string());
+  engine->state().restore(weights, model.string());
   require_same_inputs(fingerprints_of_inputs(experiment), info.value("inputs", Json::object()), folder);
   const auto rounds = static_cast<std::size_t>(experiment.settings.run.integer("rounds"));
   Json line = {{"round", rounds}};
-  add_evaluation(line, experiment, federation, rounds, true);
+  add_evaluation(line, experiment, *engine, rounds, true);
   return line;
 }
 

@@ -28,6 +28,7 @@ struct RunControls {
   Files* files = &real_files();
   bool save_every_round = false;    // whatever run.checkpoint_seconds says: others rely on finished rounds
   MakeExecutor make_executor = {};  // who runs the client sides; none: threads of this process
+  MakeErrands make_errands = {};    // the same where rounds are buffered; none: the simulated clock
   Progress* progress = nullptr;
 };
 

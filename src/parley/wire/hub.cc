@@ -28,7 +28,46 @@ bool is_name(const std::string& name) {
 }
 
 Agreement agreement_in(const pb::Facts& facts) {
-  return {.layout = facts.layout(), .initial = facts.initial(), .settings = facts.settings(), .task = facts.task()};
+  return {.layout = facts.layout(),
+          .initial = facts.initial(),
+          .settings = facts.settings(),
+          .task = facts.task(),
+          .classes = {facts.classes().begin(), facts.classes().end()},
+          .columns = {facts.columns().begin(), facts.columns().end()}};
+}
+
+DataMoments moments_in(const pb::Facts& facts) {
+  const auto read = [](const auto& given) {
+    std::vector<Moments> moments;
+    for (const auto& m : given) moments.push_back({m.mean(), m.variance()});
+    return moments;
+  };
+  return {read(facts.inputs()), read(facts.targets())};
+}
+
+// As the journal keeps them; every number comes back as it was.
+std::string to_text(const DataMoments& moments) {
+  const auto write = [](const std::vector<Moments>& given) {
+    Json list = Json::array();
+    for (const auto& m : given) list.push_back({m.mean, m.variance});
+    return list;
+  };
+  return Json{{"inputs", write(moments.inputs)}, {"targets", write(moments.targets)}}.dump();
+}
+
+DataMoments moments_from(const std::string& text) {
+  const Json json = Json::parse(text);
+  const auto read = [](const Json& list) {
+    std::vector<Moments> moments;
+    for (const auto& pair : list) moments.push_back({pair.at(0).get<double>(), pair.at(1).get<double>()});
+    return moments;
+  };
+  return {read(json.at("inputs")), read(json.at("targets"))};
+}
+
+void fill(pb::Affine& to, const Affine& from) {
+  to.mutable_scale()->Add(from.scale.begin(), from.scale.end());
+  to.mutable_shift()->Add(from.shift.begin(), from.shift.end());
 }
 
 std::vector<ToNode> chunks_of(std::size_t round, const Bytes& bytes) {
@@ -57,6 +96,7 @@ Hub::Hub(JoinTerms terms, std::size_t longest_answer, Journal& journal, const Lo
     complete_ = true;
     sizes_.resize(terms_.sizes.size());
     for (const Seat& seat : seats_) sizes_.at(seat.member.client) = seat.member.examples;
+    agree_on_scales();
   }
 }
 
@@ -146,8 +186,8 @@ void Hub::hello(Visitor& visitor, const pb::Hello& hello) {
   link->send(message([&](pb::ToNode& to) {
     to.mutable_terms()->set_config(terms_.config);
     to.mutable_terms()->set_rows(terms_.rows);
-    for (const float scale : terms_.transform.scale) to.mutable_terms()->add_scale(scale);
-    for (const float shift : terms_.transform.shift) to.mutable_terms()->add_shift(shift);
+    to.mutable_terms()->set_measure_inputs(terms_.moments.inputs > 0);
+    to.mutable_terms()->set_measure_targets(terms_.moments.targets > 0);
   }));
 }
 
@@ -163,7 +203,13 @@ std::string Hub::reason_to_refuse(const Visitor& visitor, const pb::Facts& facts
     return fmt::format("it holds {} examples, and joined with {}; a federation's data stay what they are",
                        facts.examples(), known->member.examples);
   }
-  if (!terms_.rows) return "";
+  if (!terms_.rows) {
+    if (std::string fault = fault_of(moments_in(facts), terms_.moments); !fault.empty()) return fault;
+    if (known != seats_.end() && known->member.moments != to_text(moments_in(facts))) {
+      return "its data have other moments than when it joined; a federation's data stay what they are";
+    }
+    return "";
+  }
   if (facts.client() >= terms_.sizes.size()) {
     return fmt::format("there is no client {}; the partition has {}", facts.client(), terms_.sizes.size());
   }
@@ -202,7 +248,7 @@ void Hub::declined(const Visitor& visitor, const std::string& reason) {
 void Hub::seat(const Visitor& visitor, const pb::Facts& facts) {
   auto found = std::ranges::find(seats_, visitor.name, [](const Seat& seat) { return seat.member.name; });
   if (found == seats_.end()) {
-    seats_.push_back({.member = {visitor.name, facts.client(), facts.examples()}});
+    seats_.push_back({.member = {visitor.name, facts.client(), facts.examples(), to_text(moments_in(facts))}});
     found = std::prev(seats_.end());
   } else if (found->link) {
     const auto old = found->link;
@@ -239,16 +285,32 @@ void Hub::complete() {
     members.push_back(member);
   }
   note([&] { journal_.remember(members); });
+  agree_on_scales();
   complete_ = true;
   log_.say("complete", {{"nodes", std::to_string(seats_.size())}});
   audit("complete", "", 0, fmt::format("{} nodes", seats_.size()));
   for (Seat& seat : seats_) welcome(seat);
 }
 
+void Hub::agree_on_scales() {
+  scales_ = terms_.scales;
+  std::vector<MeasuredPart> inputs, targets;
+  for (const Seat& seat : seats_) {
+    DataMoments moments = moments_from(seat.member.moments);
+    inputs.push_back({seat.member.examples, std::move(moments.inputs)});
+    targets.push_back({seat.member.examples, std::move(moments.targets)});
+  }
+  if (terms_.moments.inputs > 0) scales_.inputs = standardizer(inputs);
+  if (terms_.moments.targets > 0) scales_.targets = standardizer(targets);
+}
+
 void Hub::welcome(Seat& seat) {
   send(seat, message([&](pb::ToNode& to) {
          to.mutable_welcome()->set_client(seat.member.client);
          for (const std::size_t size : sizes_) to.mutable_welcome()->add_sizes(size);
+         if (terms_.rows) return;
+         fill(*to.mutable_welcome()->mutable_inputs(), scales_.inputs);
+         fill(*to.mutable_welcome()->mutable_targets(), scales_.targets);
        }));
 }
 
@@ -269,6 +331,7 @@ void Hub::leave(Seat& seat, const std::string& reason) {
   seat.doing = "away";
   seat.incoming.reset();
   seat.offered = false;
+  seat.invited = 0;
   log_.say("left", {{"node", seat.member.name}, {"reason", reason}});
   audit("left", seat.member.name, last_round_, reason);
   if (complete_) post({.kind = Event::Kind::left, .client = seat.member.client});
@@ -282,17 +345,17 @@ void Hub::from_member(Seat& seat, const pb::ToServer& message) {
   if (message.has_offer()) return offer(seat, message.offer());
   if (message.has_chunk()) return chunk(seat, message.chunk());
   if (message.has_decline()) {
-    if (!round_ || message.decline().round() != round_->number) return;
+    if (seat.invited == 0 || message.decline().round() != seat.invited) return;
     return post({.kind = Event::Kind::spoiled, .client = seat.member.client, .reason = message.decline().reason()});
   }
   spoil(seat, "it sent a message that is out of order");
 }
 
 void Hub::offer(Seat& seat, const pb::Offer& offer) {
-  if (!round_ || offer.round() != round_->number) {
+  if (seat.invited == 0 || offer.round() != seat.invited) {
     const std::string reason =
-        round_ ? fmt::format("it answers round {}, and round {} is open", offer.round(), round_->number)
-               : fmt::format("it answers round {}, which is closed", offer.round());
+        seat.invited > 0 ? fmt::format("it answers round {}, and round {} is open", offer.round(), seat.invited)
+                         : fmt::format("it answers round {}, which is closed", offer.round());
     ++seat.refusals;
     seat.refused = reason;
     log_.say("late", {{"node", seat.member.name}, {"reason", reason}});
@@ -307,6 +370,12 @@ void Hub::offer(Seat& seat, const pb::Offer& offer) {
     return spoil(seat, fmt::format("it announced an answer of {} bytes; this federation's have at most {}",
                                    offer.length(), longest_answer_));
   }
+  if (offer.forgot()) {
+    const std::string lost =
+        "what it remembered is gone (was its --state folder lost?); it goes on as one that never took part";
+    log_.say("forgot", {{"node", seat.member.name}, {"reason", lost}});
+    audit("forgot", seat.member.name, offer.round(), lost);
+  }
   seat.offered = true;
   seat.doing = "has an answer";
   post(
@@ -314,7 +383,7 @@ void Hub::offer(Seat& seat, const pb::Offer& offer) {
 }
 
 void Hub::chunk(Seat& seat, const pb::Chunk& chunk) {
-  if (!round_ || chunk.round() != round_->number) return;  // was on its way when the round closed
+  if (seat.invited == 0 || chunk.round() != seat.invited) return;  // was on its way when the round closed
   if (!seat.incoming) return spoil(seat, "it sent an answer that it was not asked for");
   try {
     seat.incoming->add(chunk.offset(), chunk.bytes());
@@ -347,15 +416,18 @@ std::optional<std::vector<Member>> Hub::await_complete() {
   return members;
 }
 
-void Hub::open_round(std::size_t number, std::size_t cohort, std::uint64_t seed, const Broadcast& broadcast) {
+void Hub::open_round(std::size_t number, std::size_t cohort, std::uint64_t seed, const Broadcast& broadcast,
+                     bool keep) {
   const Bytes bytes = broadcast.encode();
   std::vector<ToNode> chunks = chunks_of(number, bytes);
   const std::lock_guard lock(mutex_);
   round_ = {number, cohort, seed, bytes.size(), std::move(chunks)};
   last_round_ = number;
+  if (keep) return;
   events_.clear();  // of the round before; invite() sees who is here
   for (Seat& seat : seats_) {
     seat.offered = false;
+    seat.invited = 0;
     seat.incoming.reset();
   }
 }
@@ -366,6 +438,8 @@ bool Hub::invite(std::size_t client, std::size_t last_accepted) {
   if (!seat.link) return false;
   seat.doing = "training";
   seat.offered = false;
+  seat.incoming.reset();
+  seat.invited = round_->number;
   send(seat, message([&](pb::ToNode& to) {
          pb::Invitation& invitation = *to.mutable_invitation();
          invitation.set_round(round_->number);
@@ -395,20 +469,22 @@ void Hub::take(std::size_t client, std::size_t length) {
   if (!seat.link) return;
   seat.incoming.emplace(length);
   seat.doing = "sending";
-  send(seat, message([&](pb::ToNode& to) { to.mutable_take()->set_round(round_->number); }));
+  send(seat, message([&](pb::ToNode& to) { to.mutable_take()->set_round(seat.invited); }));
 }
 
 void Hub::verdict(std::size_t client, bool accepted, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   Seat& seat = seat_of(client);
+  const std::size_t round = seat.invited > 0 ? seat.invited : round_->number;
+  seat.invited = 0;
   ++(accepted ? seat.accepted : seat.refusals);
-  if (!accepted) seat.refused = fmt::format("round {}: {}", round_->number, reason);
+  if (!accepted) seat.refused = fmt::format("round {}: {}", round, reason);
   if (seat.link) seat.doing = "waiting";
   const char* event = accepted ? "accepted" : "answer refused";
-  log_.say(event, {{"node", seat.member.name}, {"round", std::to_string(round_->number)}, {"reason", reason}});
-  audit(event, seat.member.name, round_->number, reason);
+  log_.say(event, {{"node", seat.member.name}, {"round", std::to_string(round)}, {"reason", reason}});
+  audit(event, seat.member.name, round, reason);
   send(seat, message([&](pb::ToNode& to) {
-         to.mutable_verdict()->set_round(round_->number);
+         to.mutable_verdict()->set_round(round);
          to.mutable_verdict()->set_accepted(accepted);
          to.mutable_verdict()->set_reason(reason);
        }));
@@ -417,7 +493,10 @@ void Hub::verdict(std::size_t client, bool accepted, const std::string& reason) 
 void Hub::close_round() {
   const std::lock_guard lock(mutex_);
   round_.reset();
-  for (Seat& seat : seats_) seat.incoming.reset();
+  for (Seat& seat : seats_) {
+    seat.incoming.reset();
+    seat.invited = 0;
+  }
 }
 
 bool Hub::finish(bool finished, const std::string& reason) {
@@ -453,6 +532,11 @@ void Hub::stop() {
 bool Hub::stopped() const {
   const std::lock_guard lock(mutex_);
   return stopped_;
+}
+
+Scales Hub::scales() const {
+  const std::lock_guard lock(mutex_);
+  return scales_;
 }
 
 std::size_t Hub::examples_of(std::size_t client) const {

@@ -56,7 +56,9 @@ struct JoinTerms {
   // without data do not take part. Otherwise there is a number for each node, and what it holds is for it to say.
   bool rows = true;
   std::vector<std::size_t> sizes;
-  Affine transform = {};  // of the server's data; that of all, where nodes have data of their own
+  // Where nodes have data of their own: in whose moments all are standardised, and the scales of what is not.
+  WantedMoments moments = {};
+  Scales scales = {};
 };
 
 // What a node did, for whoever plays a round.
@@ -88,7 +90,9 @@ class Hub {
   // The members, once all have joined at least once, by client number; nothing when stop() came first.
   std::optional<std::vector<Member>> await_complete();
 
-  void open_round(std::size_t number, std::size_t cohort, std::uint64_t seed, const Broadcast& broadcast);
+  // `keep`: whoever still works on an earlier round goes on, and may answer that.
+  void open_round(std::size_t number, std::size_t cohort, std::uint64_t seed, const Broadcast& broadcast,
+                  bool keep = false);
   // Sends the open round to a client. False when it is not connected; a joined event will tell when it is.
   bool invite(std::size_t client, std::size_t last_accepted);
   // What happened next, or nothing by `until` or when stop() was called.
@@ -97,6 +101,8 @@ class Hub {
   void take(std::size_t client, std::size_t length);
   void verdict(std::size_t client, bool accepted, const std::string& reason);
   void close_round();
+  // How numbers become what a model sees, at all nodes with data of their own; once the federation is complete.
+  Scales scales() const;
   // With how many examples it joined.
   std::size_t examples_of(std::size_t client) const;
 
@@ -123,6 +129,7 @@ class Hub {
     Clock::time_point last_seen{};
     std::string seen_at, doing = "away", refused;
     std::size_t bytes_in = 0, bytes_out = 0, accepted = 0, refusals = 0;
+    std::size_t invited = 0;  // the round that it may answer; 0: none
     bool offered = false;
     std::optional<Assembly> incoming;
   };
@@ -139,6 +146,7 @@ class Hub {
   std::string reason_to_refuse(const Visitor& visitor, const pb::Facts& facts) const;
   void seat(const Visitor& visitor, const pb::Facts& facts);
   void complete();
+  void agree_on_scales();
   void welcome(Seat& seat);
   void from_member(Seat& seat, const pb::ToServer& message);
   void offer(Seat& seat, const pb::Offer& offer);
@@ -170,6 +178,7 @@ class Hub {
   std::vector<Seat> seats_;
   bool complete_ = false;
   std::vector<std::size_t> sizes_;  // of the complete federation
+  Scales scales_;                   // likewise
   std::optional<Round> round_;
   std::size_t last_round_ = 0;
   std::deque<Event> events_;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "parley/base/temp_folder.h"
@@ -155,11 +156,88 @@ TEST_F(HubTest, WhoDoesNotFitIsToldWhyAndTheAuditLogToo) {
   refused("d", facts_of(2, 3), "the federation is complete with 2 nodes");
 }
 
+// Two nodes with data of their own, whose one channel and one target are standardised over both.
+struct OwnDataTest : HubTest {
+  JoinTerms terms = [] {
+    JoinTerms made{.config = "config", .agreement = kAgreed, .rows = false, .sizes = Sizes(2)};
+    made.agreement.classes = {"ill", "well"};
+    made.agreement.columns = {"age"};
+    made.moments = {.inputs = 1, .targets = 1};
+    return made;
+  }();
+  Hub own{terms, 100, journal, log};
+
+  static void add(google::protobuf::RepeatedPtrField<pb::Moments>& to, double mean, double variance) {
+    to.Add()->set_mean(mean);
+    to.rbegin()->set_variance(variance);
+  }
+  pb::ToServer facts(std::size_t examples, double mean, double variance) const {
+    pb::ToServer message = facts_of(0, examples, terms.agreement);
+    *message.mutable_facts()->add_classes() = "ill";
+    *message.mutable_facts()->add_classes() = "well";
+    *message.mutable_facts()->add_columns() = "age";
+    add(*message.mutable_facts()->mutable_inputs(), mean, variance);
+    add(*message.mutable_facts()->mutable_targets(), 0.0, 4.0);
+    return message;
+  }
+  std::shared_ptr<FakeLink> bring(Hub& to, const std::string& name, const pb::ToServer& facts) {
+    auto link = greet(to, name);
+    to.received(link, facts);
+    return link;
+  }
+  void expect_agreed(const FakeLink& link) const {
+    // Mean (1·0 + 3·4)/4 = 3; variance (1·(1 + 9) + 3·(1 + 1))/4 = 4.
+    const auto& welcome = link.last().welcome();
+    ASSERT_EQ(welcome.inputs().scale_size(), 1);
+    EXPECT_FLOAT_EQ(welcome.inputs().scale(0), 0.5f);
+    EXPECT_FLOAT_EQ(welcome.inputs().shift(0), -1.5f);
+    EXPECT_FLOAT_EQ(welcome.targets().scale(0), 0.5f);
+  }
+};
+
+TEST_F(OwnDataTest, MomentsOfAllGiveTheScalesOfEachAlsoAfterAKill) {
+  const auto a = bring(own, "a", facts(1, 0.0, 1.0));
+  EXPECT_TRUE(a->sent[0]->terms().measure_inputs());
+  EXPECT_TRUE(a->sent[0]->terms().measure_targets());
+  const auto b = bring(own, "b", facts(3, 4.0, 1.0));
+  expect_agreed(*a);
+  expect_agreed(*b);
+  Hub again(terms, 100, journal, log);
+  expect_agreed(*bring(again, "a", facts(1, 0.0, 1.0)));
+  EXPECT_FLOAT_EQ(again.scales().inputs.shift[0], -1.5f);
+  EXPECT_NE(bring(again, "b", facts(3, 4.5, 1.0))->refusal().find("other moments than when it joined"),
+            std::string::npos);
+}
+
+TEST_F(OwnDataTest, RefusesOtherNamesAndMomentsThatNoDataHave) {
+  const auto refused = [&](const std::function<void(pb::Facts&)>& change) {
+    pb::ToServer message = facts(3, 1.0, 1.0);
+    change(*message.mutable_facts());
+    return bring(own, "a", message)->refusal();
+  };
+  EXPECT_NE(refused([](pb::Facts& facts) {
+              facts.set_classes(1, "wel");
+            }).find("its class 2 is 'wel', in this federation it is 'well'"),
+            std::string::npos);
+  EXPECT_NE(refused([](pb::Facts& facts) {
+              *facts.add_columns() = "sex";
+            }).find("its column 2 is 'sex', in this federation it is 'missing'"),
+            std::string::npos);
+  EXPECT_NE(refused([](pb::Facts& facts) { facts.clear_inputs(); }).find("the moments of 0 channels"),
+            std::string::npos);
+  EXPECT_NE(refused([](pb::Facts& facts) { facts.mutable_inputs(0)->set_variance(-1.0); }).find("a variance of -1"),
+            std::string::npos);
+  EXPECT_NE(refused([](pb::Facts& facts) { facts.mutable_targets(0)->set_mean(NAN); }).find("a mean of nan"),
+            std::string::npos);
+  // Data without names are compared by number alone.
+  EXPECT_EQ(refused([](pb::Facts& facts) { facts.clear_classes(); }), "");
+}
+
 TEST_F(HubTest, RefusesAnotherProtocolABadNameAndMessagesOutOfOrder) {
   const auto old = std::make_shared<FakeLink>();
   hub.opened(old);
   hub.received(old, hello_of("a", kProtocol + 1));
-  EXPECT_NE(old->refusal().find("version 2 of the protocol"), std::string::npos);
+  EXPECT_NE(old->refusal().find(fmt::format("version {} of the protocol", kProtocol + 1)), std::string::npos);
   EXPECT_NE(greet(hub, "../etc")->refusal().find("its name must be"), std::string::npos);
   const auto eager = std::make_shared<FakeLink>();
   hub.opened(eager);
@@ -232,6 +310,14 @@ TEST_F(RoundTest, AnInvitationIsFollowedByItsBroadcastAndAnAnswerByAVerdict) {
   hub.verdict(0, true, "");
   EXPECT_TRUE(a->last().verdict().accepted());
   EXPECT_EQ(last_audit("accepted"), "a: ");
+}
+
+TEST_F(RoundTest, WhoForgotWhatItRememberedSaysSo) {
+  auto offer = offer_of(4, 6);
+  offer.mutable_offer()->set_forgot(true);
+  hub.received(a, offer);
+  EXPECT_EQ(event()->kind, Event::Kind::offered);
+  EXPECT_NE(last_audit("forgot").find("a: what it remembered is gone"), std::string::npos);
 }
 
 TEST_F(RoundTest, RefusesAnAbsurdLengthUnread) {

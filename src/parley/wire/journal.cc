@@ -12,8 +12,10 @@ namespace {
 
 constexpr const char* kTables = R"(
 create table if not exists journal (run text not null);
-create table if not exists members (client integer primary key, name text not null unique, examples integer not null);
-create table if not exists accepted (client integer not null, round integer not null, primary key (client, round));
+create table if not exists members (client integer primary key, name text not null unique, examples integer not null,
+                                    moments text not null);
+create table if not exists accepted (client integer not null, round integer not null, invitation integer not null,
+                                     primary key (client, round));
 create table if not exists audit (number integer primary key, time text not null, event text not null,
                                   node text not null, round integer not null, detail text not null, hash text not null);
 )";
@@ -118,9 +120,10 @@ void Journal::run(const std::string& statement) const {
 std::vector<Member> Journal::members() const {
   const std::lock_guard lock(mutex_);
   std::vector<Member> found;
-  Statement rows(database_, name_, "select name, client, examples from members order by client");
+  Statement rows(database_, name_, "select name, client, examples, moments from members order by client");
   while (rows.step()) {
-    found.push_back({rows.text(0), static_cast<std::size_t>(rows.number(1)), static_cast<std::size_t>(rows.number(2))});
+    found.push_back({rows.text(0), static_cast<std::size_t>(rows.number(1)), static_cast<std::size_t>(rows.number(2)),
+                     rows.text(3)});
   }
   return found;
 }
@@ -129,9 +132,9 @@ void Journal::remember(std::span<const Member> members) {
   const std::lock_guard lock(mutex_);
   run("begin");
   run("delete from members");
-  Statement insert(database_, name_, "insert into members (name, client, examples) values (?, ?, ?)");
+  Statement insert(database_, name_, "insert into members (name, client, examples, moments) values (?, ?, ?, ?)");
   for (const auto& member : members) {
-    insert.with(member.name).with(member.client).with(member.examples).step();
+    insert.with(member.name).with(member.client).with(member.examples).with(member.moments).step();
     insert.again();
   }
   run("commit");
@@ -141,18 +144,18 @@ std::map<std::size_t, std::size_t> Journal::begin_round(std::size_t round) {
   const std::lock_guard lock(mutex_);
   Statement(database_, name_, "delete from accepted where round >= ?").with(round).step();
   std::map<std::size_t, std::size_t> last;
-  Statement rows(database_, name_, "select client, max(round) from accepted group by client");
+  Statement rows(database_, name_, "select client, invitation, max(round) from accepted group by client");
   while (rows.step()) last[static_cast<std::size_t>(rows.number(0))] = static_cast<std::size_t>(rows.number(1));
   return last;
 }
 
-void Journal::accepted(std::size_t round, std::span<const std::size_t> clients) {
+void Journal::accepted(std::size_t round, std::span<const Counted> answers) {
   const std::lock_guard lock(mutex_);
   run("pragma synchronous = full");  // a checkpoint that survives a power cut must find this
   run("begin");
-  Statement insert(database_, name_, "insert into accepted (client, round) values (?, ?)");
-  for (const std::size_t client : clients) {
-    insert.with(client).with(round).step();
+  Statement insert(database_, name_, "insert into accepted (client, round, invitation) values (?, ?, ?)");
+  for (const Counted& answer : answers) {
+    insert.with(answer.client).with(round).with(answer.invitation).step();
     insert.again();
   }
   // Of each client's earlier rounds only the last can still be asked for.

@@ -26,6 +26,13 @@ struct Member {
   std::string name;
   std::size_t client = 0;
   std::size_t examples = 0;
+  std::string moments = {};  // what it said of its data, as the hub writes it
+};
+
+// An answer that counted.
+struct Counted {
+  std::size_t client = 0;
+  std::size_t invitation = 0;  // the round itself, or an earlier one where rounds are buffered
 };
 
 struct AuditEntry {
@@ -47,11 +54,12 @@ class Journal {
   std::vector<Member> members() const;
   void remember(std::span<const Member> members);
 
-  // Forgets what was noted of this round and later ones: it is played (again). Gives the last round before it in which
-  // each client's answer counted; clients without one are missing.
+  // Forgets what was noted of this round and later ones: it is played (again). Gives for each client the invitation
+  // (the number of its broadcast) that its last answer to have counted before was an answer to; clients without one are
+  // missing.
   std::map<std::size_t, std::size_t> begin_round(std::size_t round);
   // Before the round's checkpoint is written, so that it is never behind.
-  void accepted(std::size_t round, std::span<const std::size_t> clients);
+  void accepted(std::size_t round, std::span<const Counted> answers);
 
   void audit(std::string_view event, std::string_view node, std::size_t round, std::string_view detail);
   std::string head() const;

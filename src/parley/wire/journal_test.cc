@@ -20,20 +20,21 @@ void change(const std::filesystem::path& file, const char* statement) {
 
 TEST(Journal, KnowsWhoseAnswersCountedAfterAKill) {
   const TempFolder folder;
-  const std::size_t both[] = {0, 2}, one[] = {2};
   {
     Journal journal(folder / "j", "run");
     EXPECT_EQ(journal.begin_round(1), Rounds{});
-    journal.accepted(1, both);
+    journal.accepted(1, std::vector<Counted>{{0, 1}, {2, 1}});
     EXPECT_EQ(journal.begin_round(2), (Rounds{{0, 1}, {2, 1}}));
-    journal.accepted(2, one);
+    journal.accepted(2, std::vector<Counted>{{2, 2}});
   }
   Journal journal(folder / "j", "run");
   // Killed before the checkpoint of round 2: it is played again, as if it had never been.
   EXPECT_EQ(journal.begin_round(2), (Rounds{{0, 1}, {2, 1}}));
-  journal.accepted(2, one);
+  journal.accepted(2, std::vector<Counted>{{2, 2}});
   EXPECT_EQ(journal.begin_round(3), (Rounds{{0, 1}, {2, 2}}));
-  journal.accepted(3, both);
+  // What 2 answered in round 3 was an invitation of round 2, and that is what its records go by.
+  journal.accepted(3, std::vector<Counted>{{0, 3}, {2, 2}});
+  EXPECT_EQ(journal.begin_round(4), (Rounds{{0, 3}, {2, 2}}));
   EXPECT_EQ(journal.begin_round(3), (Rounds{{0, 1}, {2, 2}}));
 }
 
@@ -42,13 +43,14 @@ TEST(Journal, RemembersTheMembers) {
   {
     Journal journal(folder / "j", "run");
     EXPECT_TRUE(journal.members().empty());
-    const Member members[] = {{"b", 1, 7}, {"a", 0, 5}};
+    const Member members[] = {{"b", 1, 7, "m"}, {"a", 0, 5}};
     journal.remember(members);
   }
   const auto members = Journal(folder / "j", "run").members();
   ASSERT_EQ(members.size(), 2u);
   EXPECT_EQ(members[0].name, "a");
   EXPECT_EQ(members[1].examples, 7u);
+  EXPECT_EQ(members[1].moments, "m");
 }
 
 TEST(Journal, IsOfOneRun) {

@@ -32,7 +32,7 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
 <main>
   <h1>Federation</h1>
   <p id="summary" aria-live="polite">asking the server …</p>
-  <div class="scroll"><table>
+  <div class="scroll" id="federation"><table>
     <thead><tr><th>node</th><th>state</th><th>last seen</th><th class="n">examples</th><th class="n">accepted</th>
       <th class="n">refused</th><th class="n">received</th><th class="n">sent</th><th>last refusal</th></tr></thead>
     <tbody id="nodes"></tbody>
@@ -54,7 +54,10 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
     try {
       const status = await (await fetch("status.json" + query)).json();
       const here = status.nodes.filter(n => n.connected).length;
-      summary.textContent = `round ${status.round} · ${here} of ${status.expected} nodes connected` +
+      document.title = status.simulated ? "Parley run" : "Parley server";
+      document.getElementById("federation").hidden = !!status.simulated;
+      summary.textContent = status.simulated ? `round ${status.round} of ${status.rounds || "…"} · a simulation` :
+        `round ${status.round} · ${here} of ${status.expected} nodes connected` +
         (status.complete ? "" : " · waiting until all have joined") +
         (status.connections_refused ? ` · ${status.connections_refused} connections refused` : "");
       const body = document.getElementById("nodes");

@@ -16,6 +16,30 @@ Clock::duration seconds(double count) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(count));
 }
 
+}  // namespace
+
+void read_answer(const Bytes& bytes, const SharedSchema& schema, const Broadcast& broadcast, const Sender& sender,
+                 bool uniform_weights, Answer& answer) {
+  answer.update = Update::decode(bytes, schema, broadcast);
+  if (answer.update.client != sender.client) {
+    fail<RefusedUpdate>("it answers for client {}, and is client {}", answer.update.client, sender.client);
+  }
+  const double weight = uniform_weights ? 1.0 : static_cast<double>(sender.examples);
+  if (answer.update.weight != weight) {
+    fail<RefusedUpdate>("it wants to weigh {}; it joined with {}", answer.update.weight, weight);
+  }
+  if (!std::isfinite(sender.epochs) || sender.epochs < 0.0) fail<RefusedUpdate>("it says {} epochs", sender.epochs);
+  answer.record.reset();
+  answer.own.reset();
+  answer.epochs = sender.epochs;
+}
+
+Clock::duration time_to_send(std::size_t length) {
+  return seconds(kTransferSeconds + static_cast<double>(length) / kSlowestBytesPerSecond);
+}
+
+namespace {
+
 // One round, as it is played.
 class Play {
  public:
@@ -32,7 +56,7 @@ class Play {
   }
 
   // Gives back whose answers count.
-  std::vector<std::size_t> run() {
+  std::vector<Counted> run() {
     for (Place& place : places_) invite(place);
     while (first_open() < places_.size()) {
       take_answers();
@@ -70,8 +94,7 @@ class Play {
       Place& place = places_[p];
       if (place.status != Status::offered) continue;
       place.status = Status::sending;
-      place.until =
-          Clock::now() + seconds(kTransferSeconds + static_cast<double>(place.length) / kSlowestBytesPerSecond);
+      place.until = Clock::now() + time_to_send(place.length);
       hub_.take(place.client, place.length);
     }
   }
@@ -128,23 +151,13 @@ class Play {
   void accept(Place& place, const Bytes& bytes) {
     auto answer = round_.fold.borrow();
     try {
-      answer->update = Update::decode(bytes, round_.fold.schema(), round_.round.broadcast);
-      if (answer->update.client != place.client) {
-        fail<RefusedUpdate>("it answers for client {}, and is client {}", answer->update.client, place.client);
-      }
-      const double weight = rules_.uniform_weights ? 1.0 : static_cast<double>(hub_.examples_of(place.client));
-      if (answer->update.weight != weight) {
-        fail<RefusedUpdate>("it wants to weigh {}; it joined with {}", answer->update.weight, weight);
-      }
-      if (!std::isfinite(place.epochs) || place.epochs < 0.0) fail<RefusedUpdate>("it says {} epochs", place.epochs);
+      const Sender sender{place.client, hub_.examples_of(place.client), place.epochs};
+      read_answer(bytes, round_.fold.schema(), round_.round.broadcast, sender, rules_.uniform_weights, *answer);
       round_.check(answer->update);
     } catch (const RefusedUpdate& refused) {
       return refuse(place, refused.what());
     }
-    answer->record.reset();
-    answer->own.reset();
-    answer->epochs = place.epochs;
-    accepted_.push_back(place.client);
+    accepted_.push_back({place.client, round_.round.number});
     hub_.verdict(place.client, true, "");
     settle(place, std::move(answer), {});
   }
@@ -184,7 +197,7 @@ class Play {
   std::map<std::size_t, std::size_t> position_;  // by client
   std::size_t next_ = 0;                         // the first position that is not settled
   std::map<std::size_t, std::string> held_refusals_;
-  std::vector<std::size_t> accepted_;
+  std::vector<Counted> accepted_;
   Clock::time_point began_ = Clock::now();
   bool said_late_ = false;
 };

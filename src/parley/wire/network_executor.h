@@ -32,6 +32,18 @@ struct RoundRules {
   bool uniform_weights = false;  // every answer weighs 1, and not as much as its node holds
 };
 
+// An answer as it came, made into one that can be folded but for its check: of this client and to this broadcast, and
+// weighing what the client joined with. Throws RefusedUpdate.
+struct Sender {
+  std::size_t client;
+  std::size_t examples;
+  double epochs;
+};
+void read_answer(const Bytes& bytes, const SharedSchema& schema, const Broadcast& broadcast, const Sender& sender,
+                 bool uniform_weights, Answer& answer);
+// How long the sending of so many bytes may take.
+Clock::duration time_to_send(std::size_t length);
+
 class NetworkExecutor final : public Executor {
  public:
   // All must outlive it.

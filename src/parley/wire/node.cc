@@ -63,6 +63,18 @@ class BackOff {
   std::mt19937 random_{std::random_device{}()};
 };
 
+Affine affine_of(const pb::Affine& affine) {
+  return {{affine.scale().begin(), affine.scale().end()}, {affine.shift().begin(), affine.shift().end()}};
+}
+
+void add_moments(google::protobuf::RepeatedPtrField<pb::Moments>& to, const std::vector<Moments>& moments) {
+  for (const auto& m : moments) {
+    pb::Moments& added = *to.Add();
+    added.set_mean(m.mean);
+    added.set_variance(m.variance);
+  }
+}
+
 enum class Ending { finished, lost };
 
 }  // namespace
@@ -243,13 +255,14 @@ bool Node::Parts::vector_part(const pb::ToNode& message) {
 }
 
 void Node::Parts::join(const pb::Terms& terms) {
-  if (!own || terms.config() != agreed.config || terms.rows() != agreed.rows) {
+  const ServerTerms said{.config = terms.config(),
+                         .rows = terms.rows(),
+                         .measure_inputs = terms.measure_inputs(),
+                         .measure_targets = terms.measure_targets()};
+  if (!own || said != agreed) {
     trainer.reset();
     sizes.clear();
-    agreed = {
-        .config = terms.config(),
-        .rows = terms.rows(),
-        .transform = {{terms.scale().begin(), terms.scale().end()}, {terms.shift().begin(), terms.shift().end()}}};
+    agreed = said;
     try {
       own = setup.prepare(agreed, {});
     } catch (const InputError& error) {
@@ -269,6 +282,10 @@ void Node::Parts::join(const pb::Terms& terms) {
   facts.set_initial(agreement.initial);
   facts.set_settings(agreement.settings);
   facts.set_task(agreement.task);
+  facts.mutable_classes()->Add(agreement.classes.begin(), agreement.classes.end());
+  facts.mutable_columns()->Add(agreement.columns.begin(), agreement.columns.end());
+  if (agreed.measure_inputs) add_moments(*facts.mutable_inputs(), input_moments(*federated.data.train));
+  if (agreed.measure_targets) add_moments(*facts.mutable_targets(), target_moments(*federated.data.train));
   send(answer);
 }
 
@@ -279,7 +296,9 @@ void Node::Parts::start(const pb::Welcome& welcome) {
   if (trainer && all == sizes) return;
   sizes = std::move(all);
   trainer.reset();
-  if (!agreed.rows) own = setup.prepare(agreed, sizes);
+  if (!agreed.rows) {
+    own = setup.prepare(agreed, {sizes, {affine_of(welcome.inputs()), affine_of(welcome.targets())}});
+  }
   longest = longest_broadcast(*own->experiment);
   trainer = std::make_unique<Trainer>(*own, setup.folder / "records", run_name(),
                                       [this](const auto& outcome) { offer(outcome); });
@@ -319,6 +338,12 @@ void Node::Parts::offer(const std::shared_ptr<const Outcome>& outcome) {
     message.mutable_offer()->set_round(outcome->round);
     message.mutable_offer()->set_length(outcome->update.size());
     message.mutable_offer()->set_epochs(outcome->epochs);
+    message.mutable_offer()->set_forgot(outcome->forgot);
+    if (outcome->forgot) {
+      log.say("forgot", {{"node", setup.name},
+                         {"folder", setup.folder.string()},
+                         {"reason", "what this client remembered is gone; it goes on as one that never took part"}});
+    }
   } else {
     message.mutable_decline()->set_round(outcome->round);
     message.mutable_decline()->set_reason(outcome->refusal);

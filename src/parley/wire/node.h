@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "parley/data/normalize.h"
 #include "parley/engine/experiment.h"
 #include "parley/wire/log.h"
 #include "parley/wire/tls.h"
@@ -29,7 +30,16 @@ struct OwnExperiment {
 struct ServerTerms {
   std::string config;  // its settings, as an experiment file
   bool rows = true;    // nodes hold what the partition in them deals; otherwise data of their own
-  Affine transform;    // how values become inputs at all nodes with data of their own
+  // With data of their own: whether their moments are asked for.
+  bool measure_inputs = false, measure_targets = false;
+
+  bool operator==(const ServerTerms&) const = default;
+};
+
+// What only the complete federation knows.
+struct Whole {
+  std::vector<std::size_t> sizes;  // of all clients; empty: it is not complete yet
+  Scales scales = {};              // that all nodes with data of their own use
 };
 
 struct NodeSetup {
@@ -37,9 +47,8 @@ struct NodeSetup {
   std::optional<TlsFiles> tls;
   std::string name;
   std::filesystem::path folder;  // for what it remembers
-  // `sizes` are those of all clients, and empty as long as the federation is not complete. Throws InputError: the node
-  // cannot take part.
-  std::function<OwnExperiment(const ServerTerms& terms, const std::vector<std::size_t>& sizes)> prepare;
+  // Throws InputError: the node cannot take part.
+  std::function<OwnExperiment(const ServerTerms& terms, const Whole& whole)> prepare;
 };
 
 class Node {

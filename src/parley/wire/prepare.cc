@@ -31,30 +31,21 @@ void require_sense(const NodeData& own, bool rows) {
   }
 }
 
-// Values mean the same at all nodes only when they are scaled alike.
-void see_as(Experiment& experiment, const Affine& transform) {
-  const Dataset& train = *experiment.federated.data.train;
-  const std::size_t channels =
-      train.shape.size() == 1 || train.shape.size() == 3 ? static_cast<std::size_t>(train.shape[0]) : 1;
-  const std::size_t count = transform.scale.size();
-  if (transform.shift.size() != count || (count > 1 && count != channels)) {
-    fail("the server's data have {} channels, these {}; see that they have the same shape", count, channels);
-  }
-  auto seen = std::make_shared<Dataset>(train);
-  seen->transform = transform;
-  experiment.federated.data.train = std::move(seen);
-}
-
 }  // namespace
+
+void see_as(Experiment& experiment, const Scales& scales) {
+  TrainTest& data = experiment.federated.data;
+  data = {rescaled(*data.train, scales), rescaled(*data.test, scales)};
+  if (experiment.ood) experiment.ood = rescaled(*experiment.ood, {.inputs = scales.inputs, .targets = {}});
+}
 
 decltype(NodeSetup::prepare) preparer(NodeData data, const Catalogue& catalogue) {
   const auto cache = std::make_shared<DataCache>();
-  return [own = std::move(data), &catalogue, cache](const ServerTerms& terms,
-                                                    const std::vector<std::size_t>& sizes) -> OwnExperiment {
+  return [own = std::move(data), &catalogue, cache](const ServerTerms& terms, const Whole& whole) -> OwnExperiment {
     require_sense(own, terms.rows);
     const Settings settings = resolve(settings_for(own, terms.config, terms.rows), catalogue);
-    auto experiment = std::make_shared<Experiment>(build(settings, catalogue, *cache, sizes));
-    if (!terms.rows) see_as(*experiment, terms.transform);
+    auto experiment = std::make_shared<Experiment>(build(settings, catalogue, *cache, whole.sizes));
+    if (!terms.rows && !whole.sizes.empty()) see_as(*experiment, whole.scales);
     const std::size_t row = own.client.value_or(0);
     if (row >= experiment->federated.partition.clients.size()) {
       fail("--client {}: the partition has {} clients; expected 0 to {}", row,

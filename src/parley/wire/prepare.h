@@ -19,4 +19,7 @@ struct NodeData {
 // The `prepare` of a NodeSetup. The catalogue must outlive it.
 decltype(NodeSetup::prepare) preparer(NodeData data, const Catalogue& catalogue);
 
+// Data come in the scales that the federation has agreed on.
+void see_as(Experiment& experiment, const Scales& scales);
+
 }  // namespace parley::wire

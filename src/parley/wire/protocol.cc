@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "parley/base/errors.h"
 #include "parley/base/fingerprint.h"
@@ -25,6 +26,19 @@ std::string training_settings(const Settings& settings) {
     }
   }
   return text + "server.weighting = " + settings.server.text("weighting");
+}
+
+// The first name in which two lists differ; nothing where one side has no names to compare.
+std::string first_difference(const char* what, const std::vector<std::string>& ours,
+                             const std::vector<std::string>& theirs) {
+  if (ours.empty() || theirs.empty()) return "";
+  for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
+    const auto name = [i](const std::vector<std::string>& names) { return i < names.size() ? names[i] : "missing"; };
+    if (i >= ours.size() || i >= theirs.size() || ours[i] != theirs[i]) {
+      return fmt::format("its {} {} is '{}', in this federation it is '{}'", what, i + 1, name(theirs), name(ours));
+    }
+  }
+  return "";
 }
 
 std::string_view text_of(std::span<const float> values) {
@@ -59,10 +73,43 @@ Agreement agreement_of(const Experiment& experiment) {
           .task = fmt::format("examples of {}{}, {}", describe_shape(train.shape),
                               std::holds_alternative<std::vector<std::uint8_t>>(train.values) ? " bytes" : "",
                               train.classes > 0 ? fmt::format("{} classes", train.classes)
-                                                : fmt::format("targets of {} numbers", train.target_size))};
+                                                : fmt::format("targets of {} numbers", train.target_size)),
+          .classes = train.class_names,
+          .columns = train.columns};
+}
+
+WantedMoments moments_wanted(const Experiment& experiment) {
+  const Dataset& train = *experiment.federated.data.train;
+  const Options& data = experiment.settings.data;
+  return {.inputs = normalization(train, data.text("normalize")) == "standard" ? channels_of(train) : 0,
+          .targets = data.flag("scale_targets") ? train.target_size : 0};
+}
+
+std::string fault_of(const DataMoments& moments, const WantedMoments& wanted) {
+  const auto fault = [](const std::vector<Moments>& given, std::size_t expected, const char* what) -> std::string {
+    if (given.size() != expected) {
+      return fmt::format("it gives the moments of {} {}; this federation has {}", given.size(), what, expected);
+    }
+    const auto sound = [](const Moments& m) {
+      return std::isfinite(m.mean) && std::isfinite(m.variance) && m.variance >= 0.0;
+    };
+    const auto bad = std::ranges::find_if_not(given, sound);
+    if (bad == given.end()) return "";
+    return fmt::format("its {} have a mean of {} and a variance of {}; expected finite numbers, the latter not below 0",
+                       what, bad->mean, bad->variance);
+  };
+  if (std::string why = fault(moments.inputs, wanted.inputs, "channels"); !why.empty()) return why;
+  return fault(moments.targets, wanted.targets, "targets");
 }
 
 std::string difference(const Agreement& ours, const Agreement& theirs) {
+  // By name first: where a category is missing, its name says more than a number of features.
+  if (std::string why = first_difference("class", ours.classes, theirs.classes); !why.empty()) {
+    return why + "; give the labels as whole numbers from 0, with data.classes, where a node lacks a class";
+  }
+  if (std::string why = first_difference("column", ours.columns, theirs.columns); !why.empty()) {
+    return why + "; leave a column out with data.ignore, or bring the tables to the same form";
+  }
   if (theirs.task != ours.task) {
     return fmt::format("its data are {}; this federation trains on {}", theirs.task, ours.task);
   }

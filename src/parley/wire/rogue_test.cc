@@ -122,6 +122,7 @@ std::vector<std::string> federate_with(const Tricks& tricks, std::vector<Json>& 
                    .catalogue = &catalogue(),
                    .folder = folder / "run",
                    .address = "127.0.0.1:0",
+                   .farewell = std::chrono::milliseconds(300),  // the rogue does not come back
                    .listening = listening},
                   log)
                 .metrics;

@@ -7,7 +7,9 @@
 #include "parley/store/folder_lock.h"
 #include "parley/wire/keys.h"
 #include "parley/wire/monitor.h"
+#include "parley/wire/network_errands.h"
 #include "parley/wire/network_executor.h"
+#include "parley/wire/prepare.h"
 #include "parley/wire/server.h"
 
 namespace parley::wire {
@@ -15,9 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
-
-// How long nodes have to come and hear that the run is over.
-constexpr auto kFarewell = 12s;  // more than the longest back-off
 
 void refuse_unfit(const Settings& settings) {
   if (settings.among_peers) {
@@ -50,7 +49,8 @@ JoinTerms terms_of(const Experiment& experiment) {
           .agreement = agreement_of(experiment),
           .rows = nodes == 0,
           .sizes = nodes == 0 ? experiment.sizes : std::vector<std::size_t>(nodes),
-          .transform = experiment.federated.data.train->transform};
+          .moments = nodes == 0 ? WantedMoments{} : moments_wanted(experiment),
+          .scales = {.inputs = experiment.federated.data.train->transform, .targets = {}}};
 }
 
 RoundRules rules_of(const Settings& settings) {
@@ -81,8 +81,8 @@ std::unique_ptr<Monitor> open_window(const ServeSetup& setup, const Hub& hub, co
 }
 
 // Waits until all have heard it; for who was away as long as it takes to come back.
-void say_farewell(Hub& hub, bool finished, const std::string& reason) {
-  const auto until = Clock::now() + kFarewell;
+void say_farewell(Hub& hub, std::chrono::milliseconds patience, bool finished, const std::string& reason) {
+  const auto until = Clock::now() + patience;
   const bool all_here = hub.finish(finished, reason);
   while (Clock::now() < until && !(hub.deserted() && (all_here || !finished))) std::this_thread::sleep_for(20ms);
 }
@@ -124,21 +124,28 @@ RunSummary serve(const ServeSetup& setup, const Log& log) {
   try {
     const auto members = hub.await_complete();
     if (!members) throw Stopped("stopped before all nodes had joined; start again to go on");
-    if (!rows) experiment = build(setup.settings, *setup.catalogue, cache, sizes_of(*members));
+    if (!rows) {
+      experiment = build(setup.settings, *setup.catalogue, cache, sizes_of(*members));
+      see_as(experiment, hub.scales());
+    }
     const auto crew = [&](Workers&, const DataOf&, ClientStore&) {
       return std::make_unique<NetworkExecutor>(hub, journal, log, rules_of(setup.settings));
+    };
+    const auto messengers = [&](const ErrandTools&) {
+      return std::make_unique<NetworkErrands>(hub, journal, log, rules_of(setup.settings));
     };
     RunSummary summary = run_experiment(experiment, setup.folder,
                                         {.threads = setup.threads,
                                          .resume = fs::exists(setup.folder / "config.toml"),
                                          .save_every_round = true,
                                          .make_executor = crew,
+                                         .make_errands = messengers,
                                          .progress = setup.progress});
     journal.audit("finished", "", summary.metrics.size(), journal.head());
-    say_farewell(hub, true, "the run is over");
+    say_farewell(hub, setup.farewell, true, "the run is over");
     return summary;
   } catch (const Error& error) {
-    say_farewell(hub, false, "the server stops; it may be back");
+    say_farewell(hub, setup.farewell, false, "the server stops; it may be back");
     note_end(journal, error.what());
     throw;
   }

@@ -3,6 +3,7 @@
 // Started again with the same settings and folder it goes on after the last finished round, however it ended.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -25,6 +26,8 @@ struct ServeSetup {
   Progress* progress = nullptr;
   std::string monitor;                  // where it can be looked at (wire/monitor.h); empty: nowhere
   std::function<std::string()> report;  // the page of the run, for that
+  // How long nodes that are away when the run ends have to come back and hear it: more than their longest back-off.
+  std::chrono::milliseconds farewell = std::chrono::seconds(12);
   // Once nodes can dial, with the port; the hub lives until serve() returns.
   std::function<void(int port, Hub& hub)> listening;
 };

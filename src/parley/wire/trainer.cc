@@ -87,11 +87,13 @@ std::shared_ptr<const Outcome> Trainer::answer(const Question& question) {
       fail("the broadcast is of round {}, the invitation of round {}", broadcast.number(), question.round);
     }
     const Federated& federated = own_.experiment->federated;
+    auto record = records_.recall(question.client, question.last_accepted);
+    const bool fresh = !record;
     Answer answer;
     side_.answer({.broadcast = broadcast, .client = question.client, .cohort = question.cohort, .seed = question.seed},
-                 {.train = federated.partition.view(*federated.data.train, own_.row)},
-                 records_.recall(question.client, question.last_accepted), answer);
+                 {.train = federated.partition.view(*federated.data.train, own_.row)}, std::move(record), answer);
     answer.update.check(*schema_);
+    outcome->forgot = fresh && answer.record && question.last_accepted > 0;
     if (answer.record) records_.keep(question.client, question.round, std::move(*answer.record));
     outcome->epochs = answer.epochs;
     outcome->update = answer.update.encode();

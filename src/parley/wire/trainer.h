@@ -49,6 +49,7 @@ struct Outcome {
   std::size_t round = 0;
   Bytes update;
   double epochs = 0.0;
+  bool forgot = false;  // the client remembers things, its answers counted before, and nothing of that is there
   std::string refusal;  // why there is no update
 };
 
