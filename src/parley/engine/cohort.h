@@ -19,6 +19,7 @@ class Roster {
   // `sizes` says how many examples each client holds, and must outlive the roster.
   explicit Roster(std::span<const std::size_t> sizes);
 
+  std::span<const std::size_t> holders() const { return holders_; }
   // The clients that the rule (null: chance) names when it is asked for cohort_size() of them; the largest first, so
   // that a round on several threads does not end waiting for one big client. That order is also the order of the sum.
   std::vector<std::size_t> draw(double participation, std::uint64_t seed, std::size_t round,
