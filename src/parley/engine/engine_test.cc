@@ -209,7 +209,7 @@ TEST(Engine, ARoundTakesAsLongAsItsSlowestClient) {
 TEST(Engine, AMethodThatIsFinishedEndsTheRunWithAnEvaluation) {
   const TempFolder temp;
   const auto one = experiment({"method.name=fne", "method.patience=3", "method.chance=0", "method.population=12",
-                               "method.parents=4", "run.rounds=400", "evaluate.every=1000"});
+                               "method.parents=4", "run.rounds=400", "evaluate.every=1000", "server.examples=50"});
   const auto summary = run_experiment(one, temp / "run", {.threads = 2});
   EXPECT_LT(summary.metrics.size(), 400u);
   EXPECT_TRUE(summary.metrics.back().contains("test_accuracy"));
