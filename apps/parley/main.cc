@@ -184,7 +184,8 @@ int run(int argc, char** argv) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
     const auto [command, line] = understood(app);
-    complain(fmt::format("{}; see {} --help", explained(error, *command, std::span(argv, argc).subspan(1)), line));
+    const std::string why = explained(error, *command, std::span(argv, argc).subspan(1));
+    complain(fmt::format("{}{} see {} --help", why, why.ends_with('?') ? "" : ";", line));
     return 2;
   } catch (const Error& error) {
     complain(error.what());

@@ -37,6 +37,16 @@ bool measures_statistics(const Layout& layout) {
   return std::ranges::any_of(layout.entries(), [](const auto& e) { return e.role == Role::running_var; });
 }
 
+// A label column that is the same everywhere trains to 100 % in no time, and says nothing.
+void about_labels(const Experiment& experiment, std::vector<std::string>& lines) {
+  const Dataset& train = *experiment.federated.data.train;
+  const auto& labels = train.labels;
+  if (train.classes == 0 || labels.empty()) return;
+  if (std::ranges::any_of(labels, [&](std::int32_t label) { return label != labels.front(); })) return;
+  lines.emplace_back(
+      "every training example has the same label, so there is nothing to learn; check data.label (docs/data.md)");
+}
+
 void about_norms(const Experiment& experiment, std::vector<std::string>& lines) {
   constexpr double kSkewed = 0.3;  // beyond what random clients of twenty examples and ten classes show
   const Settings& settings = experiment.settings;
@@ -89,6 +99,7 @@ void about_posterior(const Json& last, std::vector<std::string>& lines) {
 
 std::vector<std::string> advice(const Experiment& experiment) {
   std::vector<std::string> lines;
+  about_labels(experiment, lines);
   about_norms(experiment, lines);
   about_own_tests(experiment, lines);
   return lines;

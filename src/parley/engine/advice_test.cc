@@ -40,6 +40,11 @@ TEST(Advice, OfNormsOnSkewedClients) {
   EXPECT_TRUE(before({"partition.kind=single_class", "aggregate.running_var=mixture"}).empty());
 }
 
+TEST(Advice, OfASingleLabel) {
+  expect_one(before({"model.name=mlp", "data.classes=1"}), "the same label", "data.label");
+  EXPECT_TRUE(before({"model.name=mlp", "data.classes=2"}).empty());
+}
+
 TEST(Advice, OfClientsWithoutTestExamples) {
   EXPECT_TRUE(before({"evaluate.clients=true", "partition.holdout=0.2"}).empty());
   EXPECT_TRUE(before({"model.name=mlp", "partition.clients=200", "partition.holdout=0.2"}).empty());  // not asked

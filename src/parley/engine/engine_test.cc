@@ -457,6 +457,24 @@ TEST(Fold, TheOrderOfArrivalDoesNotMatter) {
   }
 }
 
+TEST(Fold, ARefusalIsLeftOutAndWhateverElseIsThrownIsNoRefusal) {
+  const SharedSchema schema = share({.channels = {{.name = "theta", .count = 1}}});
+  const auto sound = [&](Answer& answer) {
+    answer.update.shape(schema);
+    answer.update.weight = 1.0;
+    answer.update["theta"][0] = 2.0f;
+  };
+  OrderedFold fold(schema, 4, {});
+  fold.answer(0, sound);
+  fold.answer(1, [](Answer&) { fail<RefusedUpdate>("too late"); });
+  const FoldedRound folded = fold.take();
+  EXPECT_EQ(folded.sum.count(), 1u);
+  ASSERT_EQ(folded.refused.size(), 1u);
+  EXPECT_EQ(folded.refused[0].reason, "too late");
+  OrderedFold broken(schema, 4, {});
+  EXPECT_THROW(broken.answer(0, [](Answer&) { fail<RunError>("the disk is gone"); }), RunError);
+}
+
 // A worker that waits for its turn must not wait for a round that has failed.
 TEST(Fold, AFailureWhileOthersWaitEndsTheRound) {
   Experiment one = experiment({"server.participation=1"});

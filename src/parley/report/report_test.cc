@@ -132,6 +132,19 @@ TEST_F(ReportTest, NamesAllThatAreLevelAndCountsTheRest) {
   EXPECT_NE(render_report(read()).find("a, b, c and 2 others are level"), std::string::npos);
 }
 
+TEST_F(ReportTest, ManyFoldersAreNamedByTheOneTheyAreIn) {
+  std::vector<fs::path> folders;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    write_run(name, name, 1, 0.9);
+    folders.push_back(root_ / name);
+  }
+  EXPECT_EQ(read_runs(std::span(folders).first(2)).name, "a, b");
+  EXPECT_EQ(read_runs(folders).name, root_.filename().string());
+  write_run("elsewhere/e", "e", 1, 0.9);
+  folders.push_back(root_ / "elsewhere" / "e");
+  EXPECT_EQ(read_runs(folders).name, "5 folders");
+}
+
 TEST_F(ReportTest, EveryColumnSaysWhatItsNumbersMean) {
   write_run("a", "a", 1, 0.9);
   const std::string page = render_report(read());
