@@ -257,6 +257,10 @@ TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
 
 Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache) {
   Federated federated{.data = cache.load(settings.data, catalogue)};
+  if (federated.data.train->size() == 0) {  // "elsewhere": nothing to deal
+    federated.partition.clients.resize(1);
+    return federated;
+  }
   const std::int64_t own_seed = settings.partition.integer("seed");
   const auto seed = static_cast<std::uint64_t>(own_seed < 0 ? settings.run.integer("seed") : own_seed);
   Stream stream(seed, "partition");
@@ -277,6 +281,9 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
                  std::vector<std::size_t> sizes) {
   Experiment experiment{.settings = settings, .federated = deal(settings, catalogue, cache)};
   if (sizes.empty()) {
+    if (experiment.federated.data.train->size() == 0) {
+      fail("data.name = \"elsewhere\": there are no examples here; name data, or use parley serve with serve.nodes");
+    }
     for (const auto& rows : experiment.federated.partition.clients) sizes.push_back(rows.size());
   }
   experiment.sizes = std::move(sizes);
