@@ -1,8 +1,5 @@
 // parley serve and parley join as real processes on loopback: the bytes of parley run, whatever is killed meanwhile.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -12,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "free_port.h"
 #include "program.h"
 
 namespace parley::tests {
@@ -42,19 +40,6 @@ lr = 0.05
 
 // Rounds that take a few tenths of a second, so that something can happen in them.
 constexpr const char* kSlowly = " client.epochs=400 data.rows=2000 model.hidden=[32]";
-
-// One that nobody uses now.
-int free_port() {
-  const int handle = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ::bind(handle, reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(handle, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(handle);
-  return ntohs(address.sin_port);
-}
 
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
