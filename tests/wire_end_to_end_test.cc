@@ -1,8 +1,5 @@
 // parley serve and parley join as real processes on loopback: the bytes of parley run, whatever is killed meanwhile.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -12,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "free_port.h"
 #include "program.h"
 
 namespace parley::tests {
@@ -42,19 +40,6 @@ lr = 0.05
 
 // Rounds that take a few tenths of a second, so that something can happen in them.
 constexpr const char* kSlowly = " client.epochs=400 data.rows=2000 model.hidden=[32]";
-
-// One that nobody uses now.
-int free_port() {
-  const int handle = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ::bind(handle, reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(handle, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(handle);
-  return ntohs(address.sin_port);
-}
 
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
@@ -363,6 +348,30 @@ TEST_F(Wire, ANodeWhoseFolderWasLostSaysSoAndGoesOn) {
   EXPECT_NE(audit.out.find("forgot"), std::string::npos) << audit.out;
 }
 
+TEST_F(Wire, AServerNeedsNoData) {
+  write_text(folder / "n.csv", "x,y,label\n1,2,0\n3,1,1\n2,2,0\n5,1,1\n1,1,0\n4,2,1\n");
+  write_text(
+      folder / "a.toml",
+      "[run]\nrounds = 3\n[data]\nname = \"elsewhere\"\nshape = [2]\nclasses = 2\n[model]\nname = \"mlp\"\nhidden = "
+      "[3]\n[serve]\nnodes = 2\n");
+  const auto server = start_server();
+  for (const char* name : {"a", "b"}) {
+    nodes.push_back(start(
+        {"join", "--server", address, "--name", name, "--insecure", "--data", "name=csv", "--data", "path=n.csv"}));
+  }
+  const Outcome outcome = server->wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("done: 3 rounds"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("test"), std::string::npos) << outcome.out;  // nothing was tested
+  for (const auto& node : nodes) expect_well_ended(*node);
+  EXPECT_EQ(rounds_served(), 3u);
+  EXPECT_TRUE(std::filesystem::exists(folder / "served/report.html"));
+  const Outcome alone = parley(folder.path(), {"run", "a.toml"});
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_NE(alone.err.find("there are no examples here; name data, or use parley serve"), std::string::npos)
+      << alone.err;
+}
+
 TEST_F(Wire, SaysWhatItIsDoingToWhoMayRead) {
   settings = std::string("run.rounds=50") + kSlowly;
   const auto server = start_server("--insecure --monitor 127.0.0.1:0");
@@ -378,6 +387,18 @@ TEST_F(Wire, SaysWhatItIsDoingToWhoMayRead) {
   const Outcome gone = parley(folder.path(), {"status", "served"});
   EXPECT_EQ(gone.exit_code, 1);
   EXPECT_NE(gone.err.find("no server answers there"), std::string::npos) << gone.err;
+}
+
+TEST_F(Wire, ASimulationCanBeWatched) {
+  settings = std::string("run.rounds=200") + kSlowly;
+  const auto run = start(with_settings({"run", "a.toml", "--out", "run", "--threads", "1", "--serve", "127.0.0.1:0"}));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(folder / "run/metrics.jsonl"); }));
+  run->kill(SIGTERM);
+  const Outcome outcome = run->wait();
+  EXPECT_NE(outcome.out.find("watch it at http://127.0.0.1:"), std::string::npos) << outcome.out;
+  const Outcome taken = parley(folder.path(), {"run", "a.toml", "--out", "other", "--serve", "nowhere"});
+  EXPECT_EQ(taken.exit_code, 2);
+  EXPECT_NE(taken.err.find("nowhere: expected host:port"), std::string::npos) << taken.err;
 }
 
 class WireTls : public Wire {

@@ -217,7 +217,10 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, co
   ProgressBar bar;
   bar.title(settings.method.text("name"));
   const auto page = how.serve.empty() ? nullptr : open_live_page(how.serve, folder);
-  if (page) fmt::print("watch it at {}\n", page->address());
+  if (page) {
+    fmt::print("watch it at {}\n", page->address());
+    std::fflush(stdout);
+  }
   Watched progress(bar, page.get());
   const auto summary = run_experiment(
       experiment, folder,

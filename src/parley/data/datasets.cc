@@ -180,6 +180,18 @@ void add_files(DatasetRegistry& registry) {
                 with_hold_out({path_option("the folder that holds train and test, or one file"), classes_option(),
                                shape_option()})},
                load_leaf);
+  registry.add({"elsewhere",
+                "No examples: for a server whose nodes have them all (serve.nodes). Nothing is tested there.",
+                "",
+                {shape_option(),
+                 classes_option(),
+                 {"target_size", std::int64_t{0}, "regression: numbers to predict", at_least(0)},
+                 {"values",
+                  std::string("numbers"),
+                  "bytes where the nodes have images or other bytes",
+                  {},
+                  {"numbers", "bytes"}}}},
+               load_elsewhere);
   registry.add({"synthetic",
                 "Gaussian blobs around random centres; needs no files.",
                 "",

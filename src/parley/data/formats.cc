@@ -300,6 +300,25 @@ TrainTest load_leaf(const Options& options, const DataRoots& roots) {
   return share(std::move(train), std::move(test));
 }
 
+TrainTest load_elsewhere(const Options& options, const DataRoots&) {
+  Dataset data;
+  data.shape = options.integers("shape");
+  data.classes = static_cast<std::size_t>(options.integer("classes"));
+  data.target_size = static_cast<std::size_t>(options.integer("target_size"));
+  if (data.shape.empty()) fail("data.shape: empty; expected the shape of the nodes' examples, for example [1, 28, 28]");
+  if ((data.classes > 0) == (data.target_size > 0)) {
+    fail("data.classes = {}, data.target_size = {}: expected one of them, as the nodes' data have it", data.classes,
+         data.target_size);
+  }
+  if (options.text("values") == "bytes") {
+    data.values = std::vector<std::uint8_t>();
+  } else {
+    data.values = std::vector<float>();
+    data.content = Content::measurements;
+  }
+  return share(data, data);
+}
+
 TrainTest load_synthetic(const Options& options, const DataRoots&) {
   const auto seed = static_cast<std::uint64_t>(options.integer("seed"));
   const auto size = [&](const char* key) { return static_cast<std::size_t>(options.integer(key)); };

@@ -22,6 +22,8 @@ TrainTest load_csv(const Options& options, const DataRoots& roots);
 TrainTest load_npy(const Options& options, const DataRoots& roots);
 TrainTest load_images(const Options& options, const DataRoots& roots);
 TrainTest load_leaf(const Options& options, const DataRoots& roots);
+// No rows, only what they would look like.
+TrainTest load_elsewhere(const Options& options, const DataRoots& roots);
 TrainTest load_synthetic(const Options& options, const DataRoots& roots);
 
 }  // namespace parley

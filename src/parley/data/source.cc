@@ -100,6 +100,18 @@ void check_pair(const Dataset& train, const Dataset& test) {
   }
 }
 
+// Where the examples are elsewhere there is nothing to check or to measure.
+TrainTest without_rows(Dataset data, const Options& options) {
+  data.name = options.text("name");
+  const std::string kind = normalization(data, options.text("normalize"));
+  const bool bytes = std::holds_alternative<std::vector<std::uint8_t>>(data.values);
+  if (kind == "unit" && !bytes) {
+    fail("data.normalize = \"unit\": there are no examples here to take the range from; use \"standard\" or \"none\"");
+  }
+  if (kind == "unit") data.transform = normalizer(data, kind);
+  return share(data, data);
+}
+
 }  // namespace
 
 DataRoots DataRoots::standard(const std::string& data_root) {
@@ -159,6 +171,7 @@ std::vector<Option> common_data_options() {
 TrainTest load_data(const DatasetRegistry& registry, const Options& options, const DataRoots& roots) {
   const auto& entry = registry.at(options.text("name"));
   TrainTest loaded = entry.make(options, roots);
+  if (entry.about.name == "elsewhere") return without_rows(*loaded.train, options);
   Dataset train = *loaded.train;
   loaded.train.reset();  // two copies of everything would be the peak of the whole run
   Dataset test = *loaded.test;

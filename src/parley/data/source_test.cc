@@ -184,6 +184,23 @@ TEST(Format, Idx) {
   expect_refusal([&] { load(options, only(folder)); }, {"data.path", "empty"});
 }
 
+TEST(Format, ElsewhereHasAShapeAndNoRows) {
+  const TestFolder folder;
+  Options options = options_for("elsewhere");
+  expect_refusal([&] { load(options, only(folder)); }, {"data.shape", "[1, 28, 28]"});
+  options.set("shape", std::vector<std::int64_t>{3});
+  expect_refusal([&] { load(options, only(folder)); }, {"data.classes = 0", "data.target_size = 0", "one of them"});
+  options.set("classes", std::int64_t{4});
+  const TrainTest data = load(options, only(folder));
+  EXPECT_EQ(data.train->size(), 0u);
+  EXPECT_EQ(data.train->classes, 4u);
+  EXPECT_TRUE(data.train->transform.scale.empty());
+  options.set("normalize", std::string("unit"));
+  expect_refusal([&] { load(options, only(folder)); }, {"data.normalize", "no examples here"});
+  options.set("values", std::string("bytes"));
+  EXPECT_EQ(load(options, only(folder)).train->transform.scale, std::vector<float>{1.0f / 255.0f});
+}
+
 TEST(Format, CsvColumnsSayWhatACategorysNumberMeans) {
   const TestFolder folder;
   folder.write("train.csv", "sex,age,label\nm,1,0\nf,2,1\nm,3,0\nf,4,1\n");

@@ -113,7 +113,8 @@ TEST(Buffered, KilledAndResumedKnowsWhoWasAtWorkOnWhat) {
                                     std::string("method.name=") + method});
       const auto straight = run_experiment(one, temp / "straight", {});
       StopInRound stop;
-      EXPECT_THROW(run_experiment(one, temp / "cut", {.progress = &stop}), std::runtime_error);
+      EXPECT_THROW(run_experiment(one, temp / "cut", {.save_every_round = true, .progress = &stop}),
+                   std::runtime_error);
       const auto resumed = run_experiment(one, temp / "cut", {.resume = true});
       EXPECT_EQ(resumed.resumed_from, 5u);
       EXPECT_TRUE(read_file(temp / "straight/model.safetensors") == read_file(temp / "cut/model.safetensors"))

@@ -266,6 +266,10 @@ TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
 
 Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache) {
   Federated federated{.data = cache.load(settings.data, catalogue)};
+  if (federated.data.train->size() == 0) {  // "elsewhere": nothing to deal
+    federated.partition.clients.push_back({});
+    return federated;
+  }
   const Span span("deal");
   const std::int64_t own_seed = settings.partition.integer("seed");
   const auto seed = static_cast<std::uint64_t>(own_seed < 0 ? settings.run.integer("seed") : own_seed);
@@ -288,6 +292,9 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   const Span span("set up");
   Experiment experiment{.settings = settings, .federated = deal(settings, catalogue, cache)};
   if (sizes.empty()) {
+    if (experiment.federated.data.train->size() == 0) {
+      fail("data.name = \"elsewhere\": there are no examples here; name data, or use parley serve with serve.nodes");
+    }
     for (const auto rows : experiment.federated.partition.clients) sizes.push_back(rows.size());
   }
   experiment.sizes = std::move(sizes);

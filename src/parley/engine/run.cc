@@ -111,6 +111,7 @@ void add_confusion(Json& line, const Evaluation& evaluation) {
 }
 
 void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, std::size_t round, bool last) {
+  if (experiment.federated.data.test->size() == 0) return;  // a server whose data are elsewhere
   const Evaluation evaluation = engine.evaluate(*experiment.federated.data.test);
   for (const auto& [name, value] : scores("test", evaluation)) line[name] = value;
   if (evaluation.classified()) {

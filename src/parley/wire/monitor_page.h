@@ -11,9 +11,9 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Parley server</title>
 <style>
-  :root { color-scheme: light dark; --back: #fff; --ink: #1d2733; --faint: #687585; --line: #d9dfe6; --good: #16794c; --bad: #b3261e; }
+  :root { color-scheme: light dark; --back: #f6f5f1; --ink: #1c1d20; --faint: #5a5d63; --line: #dedcd5; --good: #16794c; --bad: #a33b00; }
   @media (prefers-color-scheme: dark) {
-    :root { --back: #14181d; --ink: #e4e9ef; --faint: #93a0ae; --line: #313a44; --good: #5fc998; --bad: #ff8a80; }
+    :root { --back: #131518; --ink: #e9e8e4; --faint: #a6a9af; --line: #33373d; --good: #7fe3bd; --bad: #ff9d66; }
   }
   body { margin: 0; background: var(--back); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
   main { max-width: 70rem; margin: 0 auto; padding: 1.5rem; }
@@ -30,7 +30,7 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
 </head>
 <body>
 <main>
-  <h1>Federation</h1>
+  <h1 id="title">Federation</h1>
   <p id="summary" aria-live="polite">asking the server …</p>
   <div class="scroll" id="federation"><table>
     <thead><tr><th>node</th><th>state</th><th>last seen</th><th class="n">examples</th><th class="n">accepted</th>
@@ -55,6 +55,7 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
       const status = await (await fetch("status.json" + query)).json();
       const here = status.nodes.filter(n => n.connected).length;
       document.title = status.simulated ? "Parley run" : "Parley server";
+      document.getElementById("title").textContent = status.simulated ? "Run" : "Federation";
       document.getElementById("federation").hidden = !!status.simulated;
       summary.textContent = status.simulated ? `round ${status.round} of ${status.rounds || "…"} · a simulation` :
         `round ${status.round} · ${here} of ${status.expected} nodes connected` +

@@ -108,7 +108,9 @@ fs::path viewpoint_of(const fs::path& run_folder) {
 RunSummary serve(const ServeSetup& setup, const Log& log) {
   refuse_unfit(setup.settings);
   DataCache cache;
-  Experiment experiment = build(setup.settings, *setup.catalogue, cache);
+  // Until they have joined, nodes with data of their own hold something.
+  const std::vector<std::size_t> something(static_cast<std::size_t>(setup.settings.serve.integer("nodes")), 1);
+  Experiment experiment = build(setup.settings, *setup.catalogue, cache, something);
   JoinTerms terms = terms_of(experiment);
   const bool rows = terms.rows;
   make_folder(journal_of(setup.folder).parent_path());

@@ -12,6 +12,8 @@
 namespace parley::wire {
 namespace {
 
+constexpr int kLookahead = 1 << 20;
+
 std::string property(const grpc::CallbackServerContext& context, const char* name) {
   const auto values = context.auth_context()->FindPropertyValues(name);
   return values.size() == 1 ? std::string(values[0].data(), values[0].size()) : "";
@@ -142,6 +144,10 @@ Server::Server(Hub& hub, const std::string& address, const std::optional<TlsFile
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 15'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  // What a node may send before it is read: enough for 5 MB/s over 200 ms. Left to itself gRPC probes how much the link
+  // carries, and on a fast one keeps about two models for each connection.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookahead);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   parts_->server = builder.BuildAndStart();
   if (!parts_->server || parts_->port == 0) {
     fail("{}: cannot listen there; is another server using the port, and do the keys fit each other?", address);
