@@ -309,13 +309,20 @@ using Line = std::pair<std::vector<std::string>, std::vector<std::string>>;
 
 TEST_F(Refused, CommandLinesOfRun) {
   const std::vector<Line> lines{
-      {{}, {"subcommand is required", "parley --help"}},
+      {{}, {"a command is missing", "known: run, compare", "see parley --help"}},
+      {{"run", "e.toml", "--rounds", "3"},
+       {"unknown option '--rounds'", "did you mean --set run.rounds=…?", "parley run --help"}},
+      {{"run", "e.toml", "--thread=2"}, {"unknown option '--thread'", "did you mean --threads?"}},
+      {{"run", "e.toml", "--zzz"}, {"unknown option '--zzz'; see parley run --help"}},
       {{"run"}, {"file is required"}},
-      {{"run", "nosuch.toml"}, {"nosuch.toml", "cannot be read", ".toml"}},
+      {{"run", "nosuch.toml"}, {"nosuch.toml", "does not exist", ".toml"}},
+      {{"run", "f.toml"}, {"f.toml", "does not exist", "did you mean 'e.toml'?"}},
       {{"run", "."}, {".: is a folder", ".toml"}},
       {{"run", "e.toml", "--threads", "-1"}, {"--threads", "-1"}},
       {{"run", "e.toml", "--threads", "many"}, {"--threads", "many"}},
       {{"run", "e.toml", "--out", "earlier", "--resume", "--overwrite"}, {"--resume", "--overwrite"}},
+      {{"run", "e.toml", "--out", "new", "--profile", "."}, {"--profile .", "is a folder"}},
+      {{"run", "e.toml", "--out", "new", "--profile", "e.toml/p.json"}, {"e.toml", "folder cannot be made"}},
   };
   for (const auto& [arguments, says] : lines) expect_refused(arguments, says);
 }
@@ -323,6 +330,8 @@ TEST_F(Refused, CommandLinesOfRun) {
 TEST_F(Refused, CommandLinesOfStudies) {
   const std::vector<Line> lines{
       {{"compare", "e.toml"}, {"--methods is required"}},
+      {{"compare", "e.toml", "--method", "fedavg"}, {"'--method'", "did you mean --methods?"}},
+      {{"compare", "e.toml", "--methods", "fedavg fola"}, {"--methods", "'fedavg fola'", "commas"}},
       {{"compare", "e.toml", "--methods", "fedavg,fedprx"}, {"'fedprx'", "did you mean 'fedprox'?"}},
       {{"compare", "e.toml", "--methods", "fedavg,fedavg"}, {"--methods", "'fedavg' is named twice"}},
       {{"compare", "e.toml", "--methods", "fedavg", "--seeds", "-1"}, {"run.seed", "-1"}},

@@ -95,6 +95,25 @@ TEST_F(CommandLine, RunFillsItsFolder) {
   for (const auto& [name, bytes] : snapshot(temp_.path())) EXPECT_FALSE(name.ends_with(".tmp")) << name;
 }
 
+TEST_F(CommandLine, AProfileSaysWhereTheTimeWent) {
+  const std::string said = done({"run", "e.toml", "--out", "a", "--profile", "deep/profile.json"});
+  for (const char* work : {"train", "fold", "evaluate", "checkpoint", "load data", "waiting", "deep/profile.json"}) {
+    EXPECT_TRUE(contains(said, work)) << work << "\n" << said;
+  }
+  std::size_t rounds = 0, clients = 0;
+  const Json profile = Json::parse(read_text(temp_ / "deep" / "profile.json"));
+  for (const auto& event : profile["traceEvents"]) {
+    rounds += event["name"] == "round";
+    clients += event["name"] == "train";
+  }
+  EXPECT_EQ(rounds, 3u);
+  std::size_t trained = 0;
+  for (const auto& line : metrics("a")) trained += line["clients"].get<std::size_t>();
+  EXPECT_EQ(clients, trained);
+  done({"run", "e.toml", "--out", "b"});
+  EXPECT_EQ(model("a"), model("b")) << "looking changes nothing";
+}
+
 // Text may hold an address; what a browser would fetch may not.
 void expect_self_contained(const std::string& page) {
   EXPECT_TRUE(contains(page, "<html"));
@@ -293,6 +312,9 @@ TEST_F(CommandLine, ListAndDescribeTellWhatThereIs) {
   const std::string adam = done({"describe", "adam"});  // two kinds of thing have this name
   EXPECT_TRUE(contains(adam, "client.optimizer = \"adam\"") && contains(adam, "server.step = \"adam\"")) << adam;
   EXPECT_TRUE(contains(done({"describe", "client"}), "[client]"));
+  EXPECT_TRUE(contains(done({"describe", "client.lr"}), "client.lr = ")) << "one key";
+  const std::string mu = done({"describe", "mu"});  // an option of several methods
+  EXPECT_TRUE(contains(mu, "with method.name = \"fedprox\"") && contains(mu, "with method.name = \"fednova\"")) << mu;
 }
 
 TEST_F(CommandLine, DataShowCountsEveryRow) {

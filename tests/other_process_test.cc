@@ -155,9 +155,10 @@ Flat serve(const Experiment& known, const OtherProcess& clients) {
   setup.method = method.get();
   ServerSide server(setup);
   std::vector<std::size_t> sizes;
-  for (const auto& rows : known.federated.partition.clients) sizes.push_back(rows.size());
+  for (const auto rows : known.federated.partition.clients) sizes.push_back(rows.size());
+  const Roster roster(sizes);
   for (std::size_t number = 1; number <= kRounds; ++number) {
-    const OpenRound round = server.open(number, sizes);
+    const OpenRound round = server.open(number, roster);
     BlockSum sum(server.schema());
     for (const std::size_t client : round.cohort) {
       const Bytes answer = clients.ask(client, round.cohort.size(), round.broadcast);

@@ -1,5 +1,6 @@
 // parley audit: what a federation's server did, and whether its log is whole.
 #include "commands.h"
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/wire/journal.h"
 #include "parley/wire/serve.h"
@@ -30,7 +31,7 @@ void audit(const std::string& folder, bool quiet) {
     fail<RunError>("{}: the chain breaks at entry {}: it or one before it was changed, removed or inserted",
                    file.string(), broken);
   }
-  fmt::print("{} entries, the chain is whole; it ends with {}\n", entries.size(),
+  fmt::print("{}, the chain is whole; it ends with {}\n", counted(entries.size(), "entry", "entries"),
              entries.empty() ? "nothing" : entries.back().hash);
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "commands.h"
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/engine/federation.h"
 #include "parley/model/kernels.h"
@@ -119,9 +120,9 @@ void bench(const std::string& file, const std::vector<std::string>& assignments,
   }
   const Experiment experiment = build(settings, catalogue(), cache);
   const auto rounds = static_cast<std::size_t>(settings.run.integer("rounds"));
-  fmt::print("{}, {}, {}, batch {}; {} rounds after one to warm up\nkernels: {}\n\n",
-             experiment.federated.data.train->name, experiment.partition_text, experiment.describe_model(),
-             settings.client.integer("batch"), rounds, kernels_in_use());
+  fmt::print("{}, {}, {}, batch {}; {} after one to warm up\nkernels: {}\n\n", experiment.federated.data.train->name,
+             experiment.partition_text, experiment.describe_model(), settings.client.integer("batch"),
+             counted(rounds, "round"), kernels_in_use());
   Table table({"threads", "clients/s", "steps/s", "samples/s", "s/round", "speed-up"});
   double one_thread = 0.0;  // samples a second
   for (const std::size_t count : std::set<std::size_t>{1, threads}) {

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "commands.h"
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/fetch.h"
 #include "parley/engine/experiment.h"
@@ -13,13 +14,14 @@ namespace {
 void print_summary(const Federated& federated, const Settings& settings) {
   const Dataset& train = *federated.data.train;
   std::vector<std::size_t> sizes;
-  for (const auto& rows : federated.partition.clients) sizes.push_back(rows.size());
+  for (const auto rows : federated.partition.clients) sizes.push_back(rows.size());
   std::ranges::sort(sizes);
   const auto empty = static_cast<std::size_t>(std::ranges::count(sizes, std::size_t{0}));
-  fmt::print("{}: {} train + {} test examples, {} features, {} in memory\n", train.name, train.size(),
-             federated.data.test->size(), train.features(), bytes_text(static_cast<double>(train.bytes())));
-  fmt::print("{}: {} client{}, {} to {} examples, median {}{}\n\n", settings.partition.text("kind"), sizes.size(),
-             sizes.size() == 1 ? "" : "s", sizes.front(), sizes.back(), sizes[sizes.size() / 2],
+  fmt::print("{}: {} train + {} test examples, {}, {} in memory\n", train.name, train.size(),
+             federated.data.test->size(), counted(train.features(), "feature"),
+             bytes_text(static_cast<double>(train.bytes())));
+  fmt::print("{}: {}, {} to {} examples, median {}{}\n\n", settings.partition.text("kind"),
+             counted(sizes.size(), "client"), sizes.front(), sizes.back(), sizes[sizes.size() / 2],
              empty > 0 ? fmt::format(", {} empty", empty) : "");
 }
 
@@ -34,16 +36,16 @@ void show(const ExperimentArguments& arguments, std::size_t limit) {
     header.push_back(c < train.class_names.size() ? train.class_names[c] : std::to_string(c));
   }
   Table table(header);
-  const auto histogram = train.classes > 0 ? label_histogram(train, federated.partition)
-                                           : std::vector<std::vector<std::size_t>>(federated.partition.clients.size());
-  const std::size_t shown = limit == 0 ? histogram.size() : std::min(limit, histogram.size());
+  const RowLists& clients = federated.partition.clients;
+  const std::size_t shown = limit == 0 ? clients.size() : std::min(limit, clients.size());
   for (std::size_t client = 0; client < shown; ++client) {
-    std::vector<std::string> row{std::to_string(client), std::to_string(federated.partition.clients[client].size())};
-    for (const auto count : histogram[client]) row.push_back(count > 0 ? std::to_string(count) : "·");
+    std::vector<std::string> row{std::to_string(client), std::to_string(clients[client].size())};
+    for (const auto count : label_counts(train, clients[client]))
+      row.push_back(count > 0 ? std::to_string(count) : "·");
     table.add(row);
   }
   fmt::print("{}", table.text());
-  if (shown < histogram.size()) fmt::print("… {} more; --clients 0 shows all\n", histogram.size() - shown);
+  if (shown < clients.size()) fmt::print("… {} more; --clients 0 shows all\n", clients.size() - shown);
 }
 
 // Before anything is said about fetching it.

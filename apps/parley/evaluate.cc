@@ -33,7 +33,7 @@ Settings settings_of(const fs::path& folder, const std::vector<std::string>& ass
   }
   if (!fs::exists(folder / "config.toml")) {
     const auto runs = runs_in(folder);
-    if (!runs.empty()) fail("{}: a study of several runs; choose one of {}", folder.string(), fmt::join(runs, ", "));
+    if (!runs.empty()) fail("{}: holds several runs; choose one of {}", folder.string(), fmt::join(runs, ", "));
     fail("{}: not a run's folder (config.toml is missing); expected one that parley run, compare or sweep filled",
          folder.string());
   }
@@ -50,13 +50,7 @@ void evaluate(const fs::path& folder, const std::vector<std::string>& assignment
   const Json info = RunFolder::read_info(folder).value_or(Json::object());
   const StudyRun run{
       .label = info.value("label", settings.method.text("name")), .settings = settings, .folder = folder};
-  fmt::print("{}: ", run.label);
-  if (line.contains("test_accuracy")) fmt::print("test accuracy {}, ", percent(line["test_accuracy"].get<double>()));
-  if (line.contains("test_r2")) fmt::print("test R² {:.4f}, ", line["test_r2"].get<double>());
-  if (line.contains("test_rmse")) {
-    fmt::print("RMSE {:.6g}, MAE {:.6g}, ", line["test_rmse"].get<double>(), line["test_mae"].get<double>());
-  }
-  fmt::print("test loss {:.4f}\n", line["test_loss"].get<double>());
+  fmt::print("{}: {}\n", run.label, result_text(line));
   if (line.contains("posterior_accuracy")) {
     fmt::print("networks drawn: test accuracy {}\n", percent(line["posterior_accuracy"].get<double>()));
   }

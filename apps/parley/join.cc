@@ -24,7 +24,7 @@ void join(const JoinArguments& arguments) {
   const std::string name = !arguments.name.empty() ? arguments.name
                            : arguments.client >= 0 ? fmt::format("client-{}", arguments.client)
                                                    : "";
-  if (name.empty()) fail("--name: say how this node is called, for example --name clinic-a");
+  if (name.empty()) fail("--name: say what this node is called, for example --name clinic-a");
   const wire::Log log(arguments.json ? wire::LogFormat::json : wire::LogFormat::text);
   std::atomic<wire::Node*> running = nullptr;
   std::atomic<bool> asked = false;

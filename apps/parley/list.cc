@@ -84,6 +84,43 @@ void describe_section(const SectionAbout& section) {
     fmt::print("  and the options of the chosen {}.{}\n", section.name, section.chosen_by);
 }
 
+std::string section_of(const Kind& kind) {
+  return kind.setting.substr(0, kind.setting.find('.'));
+}
+
+void describe_entry(const Kind& kind, const About& about) {
+  fmt::print("{} = \"{}\"\n{}\n", kind.setting, about.name, about.summary);
+  if (!about.source.empty()) fmt::print("source: {}\n", about.source);
+  if (!about.needs.empty()) fmt::print("needs {}\n", needed(about));
+  if (about.options.empty()) {
+    fmt::print("no options of its own; parley describe {} shows the section's\n", section_of(kind));
+  } else {
+    fmt::print("options in [{}]:\n", section_of(kind));
+    print_options(about.options);
+  }
+}
+
+// Every key that is called so, with its section ("client.lr") or without ("lr"), and whose it is. False if there is
+// none.
+bool describe_keys(const std::string& name) {
+  bool found = false;
+  const auto look = [&](const std::string& section, const std::vector<Option>& options, const std::string& whose) {
+    for (const auto& option : options) {
+      const std::string full = section + "." + option.key;
+      if (name != full && name != option.key) continue;
+      found = true;
+      fmt::print("{} = {}{}\n    {} ({})\n", full, to_toml(option.fallback), whose, option.meaning, constraint(option));
+    }
+  };
+  for (const auto& section : sections(catalogue())) look(section.name, section.options, "");
+  for (const auto& kind : kinds()) {
+    for (const auto& about : kind.entries) {
+      look(section_of(kind), about.options, fmt::format("   with {} = \"{}\"", kind.setting, about.name));
+    }
+  }
+  return found;
+}
+
 void describe(const std::string& name) {
   std::vector<std::string> names;
   bool found = false;
@@ -93,16 +130,7 @@ void describe(const std::string& name) {
       if (about.name != name) continue;
       if (found) fmt::print("\n");
       found = true;
-      fmt::print("{} = \"{}\"\n{}\n", kind.setting, about.name, about.summary);
-      if (!about.source.empty()) fmt::print("source: {}\n", about.source);
-      if (!about.needs.empty()) fmt::print("needs {}\n", needed(about));
-      const std::string section = kind.setting.substr(0, kind.setting.find('.'));
-      if (about.options.empty()) {
-        fmt::print("no options of its own; parley describe {} shows the section's\n", section);
-      } else {
-        fmt::print("options in [{}]:\n", section);
-        print_options(about.options);
-      }
+      describe_entry(kind, about);
     }
   }
   for (const auto& section : sections(catalogue())) {
@@ -112,13 +140,13 @@ void describe(const std::string& name) {
     found = true;
     describe_section(section);
   }
-  if (found) return;
+  if (found || describe_keys(name)) return;
   if (const std::string elsewhere = known_elsewhere(name); !elsewhere.empty()) {
     fail("nothing is called '{}': {}", name, elsewhere);
   }
   const std::string near = nearest(name, names);
-  fail("nothing is called '{}'{}; parley list shows all names", name,
-       near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+  fail("nothing is called '{}'; {}parley list shows all names", name,
+       near.empty() ? "" : fmt::format("did you mean '{}'? ", near));
 }
 
 std::string escape_cell(std::string text) {
@@ -169,9 +197,10 @@ void add_list(CLI::App& app) {
 }
 
 void add_describe(CLI::App& app) {
-  auto* command = app.add_subcommand("describe", "the options of a method, model, …, or of a section of the file");
+  auto* command =
+      app.add_subcommand("describe", "the options of a method, model, …, of a section of the file, or one key");
   const auto name = std::make_shared<std::string>();
-  command->add_option("name", *name, "for example fedprox, dirichlet, client")->required();
+  command->add_option("name", *name, "for example fedprox, dirichlet, client, client.lr")->required();
   command->callback([=] { describe(*name); });
 }
 

@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
@@ -13,6 +15,7 @@
 #include "levels.h"
 #include "parley/base/errors.h"
 #include "parley/base/version.h"
+#include "parley/engine/settings.h"
 #ifdef PARLEY_TORCH
 #include "parley/model/torch/torch_models.h"
 #endif
@@ -98,11 +101,49 @@ std::string version_text() {
   return text;
 }
 
-// "parley keys server": as far as the command was understood.
-std::string command_line_of(const CLI::App& app) {
-  std::string text = "parley";
+// The command as far as it was understood, and what it is called: "parley keys server".
+struct Understood {
+  const CLI::App* command;
+  std::string line = "parley";
+};
+Understood understood(const CLI::App& app) {
+  Understood result{.command = &app};
   for (auto inner = app.get_subcommands(); !inner.empty(); inner = inner.front()->get_subcommands()) {
-    text += " " + inner.front()->get_name();
+    result.command = inner.front();
+    result.line += " " + inner.front()->get_name();
+  }
+  return result;
+}
+
+// What somebody meant who wrote "--rounds": an option that begins so, a key of the experiment file, or a likely typo.
+std::string meant_option(const CLI::App& command, const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto* option : command.get_options()) known.push_back(option->get_name());
+  const auto longer = std::ranges::find_if(known, [&](const auto& option) { return option.starts_with(name); });
+  if (longer != known.end()) return *longer;
+  if (command.get_option_no_throw("--set") != nullptr) {
+    for (const auto& section : sections(catalogue())) {
+      for (const auto& option : section.options) {
+        if ("--" + option.key == name) return fmt::format("--set {}.{}=…", section.name, option.key);
+      }
+    }
+  }
+  return nearest(name, known);
+}
+
+// CLI11 counts up what is left over, values first, or says that something else is missing.
+std::string explained(const CLI::ParseError& error, const CLI::App& command, std::span<char*> words) {
+  for (const std::string_view word : words) {
+    const std::string name(word.substr(0, word.find('=')));
+    if (!name.starts_with("--") || name == "--" || command.get_option_no_throw(name) != nullptr) continue;
+    const std::string meant = meant_option(command, name);
+    return fmt::format("unknown option '{}'{}", name, meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+  }
+  std::string text = error.what();
+  if (text == "A subcommand is required") {
+    std::vector<std::string> known;
+    for (const auto* inner : command.get_subcommands({})) known.push_back(inner->get_name());
+    text = fmt::format("a command is missing; known: {}", fmt::join(known, ", "));
   }
   return text;
 }
@@ -142,7 +183,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::CallForVersion& version) {
     return app.exit(version);
   } catch (const CLI::ParseError& error) {
-    complain(fmt::format("{}; see {} --help", error.what(), command_line_of(app)));
+    const auto [command, line] = understood(app);
+    const std::string why = explained(error, *command, std::span(argv, argc).subspan(1));
+    complain(fmt::format("{}{} see {} --help", why, why.ends_with('?') ? "" : ";", line));
     return 2;
   } catch (const Error& error) {
     complain(error.what());
@@ -171,6 +214,7 @@ int main(int argc, char** argv) {
   parley::app::run_for_this_cpu(argv);
   std::signal(SIGINT, parley::app::interrupted);
   std::signal(SIGTERM, parley::app::interrupted);
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes then fails the write, which says what to do
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // in a log, too, an error stands below what led to it
+  std::signal(SIGXFSZ, SIG_IGN);                  // a limit on file sizes then fails the write, which says what to do
   return parley::app::run(argc, argv);
 }

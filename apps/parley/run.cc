@@ -3,11 +3,14 @@
 #include <array>
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <thread>
 
 #include "commands.h"
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
+#include "parley/base/timeline.h"
 #include "parley/engine/advice.h"
 #include "parley/engine/study.h"
 #include "parley/report/report.h"
@@ -30,7 +33,6 @@ namespace fs = std::filesystem;
 struct RunArguments {
   std::string out;
   std::size_t threads = 0;
-  std::string serve;  // parley run alone
   void add_to(CLI::App& command) {
     command.add_option("--out", out, "folder for the results (default: runs/<name of the file>)");
     add_threads(command, threads, "worker threads; results do not depend on it (default: all cores)");
@@ -52,6 +54,12 @@ struct StudyArguments {
   std::vector<std::string> methods() const {
     return methods_text.empty() ? std::vector<std::string>{} : split_outside_lists(methods_text, ',');
   }
+};
+
+// What is particular to a single run.
+struct OneRun {
+  bool resume = false, overwrite = false;
+  std::string profile, serve;  // empty: none
 };
 
 bool holds_run(const fs::path& folder) {
@@ -92,6 +100,7 @@ fs::path pick_folder(const std::string& file, bool resume) {
 
 // The page of these runs and no others.
 void write_report(const fs::path& folder, std::span<const fs::path> runs) {
+  const Span span("report");
   real_files().replace(folder / "report.html", render_report(read_runs(runs)));
 }
 
@@ -151,14 +160,43 @@ struct Crew {
 };
 
 Crew threads_alone(std::size_t threads) {
-  return {.text = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s")};
+  return {.text = counted(threads, "thread")};
 }
 
-void run_one(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite,
-             const Crew& crew) {
+// Writes a run's timeline to a file and says where the time went.
+class Profile {
+ public:
+  // Throws InputError when the file cannot be written: before the run, not after it.
+  explicit Profile(fs::path file) : file_(std::move(file)) {
+    if (fs::is_directory(file_)) fail("--profile {}: is a folder; expected a file", file_.string());
+    if (file_.has_parent_path()) make_folder(file_.parent_path());
+  }
+
+  void finish() const {
+    const double all = timeline_.seconds() * static_cast<double>(std::max<std::size_t>(timeline_.lanes(), 1));
+    double spent = 0.0;
+    Table table({"work", "times", "seconds", "share"});
+    const auto share = [&](double seconds) { return fmt::format("{:.1f} %", 100.0 * seconds / all); };
+    for (const auto& total : timeline_.totals()) {
+      table.add({total.name, std::to_string(total.spans), fmt::format("{:.3f}", total.seconds), share(total.seconds)});
+      spent += total.seconds;
+    }
+    table.add({"waiting, and the rest", "", fmt::format("{:.3f}", all - spent), share(all - spent)});
+    real_files().replace(file_, timeline_.json());
+    fmt::print("\n{}\nprofile: {} (open it at chrome://tracing or ui.perfetto.dev)\n", table.text(), file_.string());
+  }
+
+ private:
+  fs::path file_;
+  Timeline timeline_;
+};
+
+void run_one(const ExperimentArguments& arguments, const RunArguments& where, const OneRun& how, const Crew& crew) {
+  std::optional<Profile> profile;
+  if (!how.profile.empty()) profile.emplace(how.profile);
   const Settings settings = resolve(arguments.read(), catalogue());
-  const fs::path folder = where.out.empty() ? pick_folder(arguments.file, resume) : fs::path(where.out);
-  if (holds_run(folder) && !resume && !overwrite) {
+  const fs::path folder = where.out.empty() ? pick_folder(arguments.file, how.resume) : fs::path(where.out);
+  if (holds_run(folder) && !how.resume && !how.overwrite) {
     fail("{}: already holds a run; continue it with --resume, replace it with --overwrite, or choose another --out",
          folder.string());
   }
@@ -170,15 +208,15 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   DataCache cache;
   const Experiment experiment = build(settings, catalogue(), cache);
   const std::size_t threads = resolve_threads(where.threads);
-  if (resume && !holds_run(folder)) fmt::print("{}: nothing to resume; the run begins\n", folder.string());
+  if (how.resume && !holds_run(folder)) fmt::print("{}: nothing to resume; the run begins\n", folder.string());
   if (settings.run.integer("checkpoint_every") > 0) {
-    advise_when_interrupted("finished rounds are kept; continue with --resume");
+    advise_when_interrupted("all but the last second is kept; continue with --resume");
   }
   if (crew.make_executor) refuse_peers(settings);
   describe(experiment, crew.text);
   ProgressBar bar;
   bar.title(settings.method.text("name"));
-  const auto page = where.serve.empty() ? nullptr : open_live_page(where.serve, folder);
+  const auto page = how.serve.empty() ? nullptr : open_live_page(how.serve, folder);
   if (page) {
     fmt::print("watch it at {}\n", page->address());
     std::fflush(stdout);
@@ -186,23 +224,17 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   Watched progress(bar, page.get());
   const auto summary = run_experiment(
       experiment, folder,
-      {.threads = threads, .resume = resume, .make_executor = crew.make_executor, .progress = &progress});
+      {.threads = threads, .resume = how.resume, .make_executor = crew.make_executor, .progress = &progress});
   bar.clear();
   write_report(folder, {&folder, 1});
-  const Json& last = summary.metrics.back();
   const auto wanted = static_cast<std::size_t>(settings.run.integer("rounds"));
   if (summary.metrics.size() < wanted) {
-    fmt::print("{} stopped {} rounds early: it has nothing more to gain\n", settings.method.text("name"),
-               wanted - summary.metrics.size());
+    fmt::print("{} stopped {} early: it has nothing more to gain\n", settings.method.text("name"),
+               counted(wanted - summary.metrics.size(), "round"));
   } else if (summary.resumed_from == wanted) {
     fmt::print("nothing was left to do; raise run.rounds to go on\n");
   }
-  fmt::print("done: {} round{} in {}", summary.metrics.size(), summary.metrics.size() == 1 ? "" : "s",
-             duration_text(summary.seconds));
-  if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));
-  if (last.contains("test_r2")) fmt::print(", test R² {:.4f}", last["test_r2"].get<double>());
-  if (last.contains("test_rmse")) fmt::print(", RMSE {:.6g}", last["test_rmse"].get<double>());
-  fmt::print(", test loss {:.4f}\n", last.value("test_loss", 0.0));
+  fmt::print("done: {}\n", summary_text(summary));
   advise(advice(summary.metrics));
   const StudyRun run{.label = settings.method.text("name"), .settings = settings, .folder = folder};
   if (const auto table = measured_tables(summarise({{&run, RunFate::fresh, summary.metrics}})); !table.empty()) {
@@ -210,11 +242,12 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, bo
   }
   fmt::print("results in {}: model.safetensors, metrics.jsonl, config.toml, {}report.html\n", folder.string(),
              settings.evaluate.flag("clients") ? "clients.json, " : "");
+  if (profile) profile->finish();
 }
 
 #ifdef PARLEY_MPI
 // A rank other than 0 only answers. What is wrong with the input, rank 0 says for all.
-void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
+void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& where, const OneRun& how) {
   int argc = 0;
   char** argv = nullptr;
   const mpi::Session session(argc, argv);
@@ -226,8 +259,8 @@ void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& wher
       DataCache cache;
       return mpi::serve(session, build(settings, catalogue(), cache), threads);
     }
-    run_one(arguments, where, resume, overwrite,
-            {.text = fmt::format("{} ranks of {} thread{} ({})", session.ranks(), threads, threads == 1 ? "" : "s",
+    run_one(arguments, where, how,
+            {.text = fmt::format("{} of {} ({})", counted(session.ranks(), "rank"), counted(threads, "thread"),
                                  session.library()),
              .make_executor = mpi::executor(session)});
   } catch (const InputError& error) {
@@ -244,12 +277,12 @@ void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& wher
 }
 #endif
 
-void run_as_launched(const ExperimentArguments& arguments, const RunArguments& where, bool resume, bool overwrite) {
+void run_as_launched(const ExperimentArguments& arguments, const RunArguments& where, const OneRun& how) {
   if (launched().ranks == 1) {
-    return run_one(arguments, where, resume, overwrite, threads_alone(resolve_threads(where.threads)));
+    return run_one(arguments, where, how, threads_alone(resolve_threads(where.threads)));
   }
 #ifdef PARLEY_MPI
-  run_on_ranks(arguments, where, resume, overwrite);
+  run_on_ranks(arguments, where, how);
 #else
   fail(
       "mpirun started {} processes, and this parley was built without MPI; run it without mpirun, or install "
@@ -305,14 +338,16 @@ void add_run(CLI::App& app) {
   auto* command = app.add_subcommand("run", "run one experiment");
   const auto arguments = std::make_shared<ExperimentArguments>();
   const auto where = std::make_shared<RunArguments>();
-  const auto resume = std::make_shared<bool>(false), overwrite = std::make_shared<bool>(false);
+  const auto how = std::make_shared<OneRun>();
   arguments->add_to(*command);
   where->add_to(*command);
-  command->add_option("--serve", where->serve,
+  command->add_option("--serve", how->serve,
                       "host:port of a page that shows the run as it goes on; its address, with a token, is printed");
-  auto* resume_flag = command->add_flag("--resume", *resume, "resume after the last checkpoint");
-  command->add_flag("--overwrite", *overwrite, "replace the run that --out holds")->excludes(resume_flag);
-  command->callback([=] { run_as_launched(*arguments, *where, *resume, *overwrite); });
+  command->add_option("--profile", how->profile,
+                      "write a timeline to this file (Chrome's trace format), and say where the time went");
+  auto* resume_flag = command->add_flag("--resume", how->resume, "resume after the last checkpoint");
+  command->add_flag("--overwrite", how->overwrite, "replace the run that --out holds")->excludes(resume_flag);
+  command->callback([=] { run_as_launched(*arguments, *where, *how); });
 }
 
 void add_compare(CLI::App& app) {

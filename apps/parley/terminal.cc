@@ -1,10 +1,13 @@
 #include "terminal.h"
 
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+
+#include "parley/base/counted.h"
 
 namespace parley::app {
 namespace {
@@ -49,10 +52,17 @@ std::size_t display_width(const std::string& utf8) {
       std::count_if(utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-std::string Table::text() const {
-  std::vector<std::size_t> widths;
+void Table::drop_empty_columns() {
+  for (std::size_t c = rows_.front().size(); c-- > 1;) {
+    if (std::ranges::any_of(rows_.begin() + 1, rows_.end(), [&](const auto& row) { return !row[c].empty(); })) continue;
+    for (auto& row : rows_) row.erase(row.begin() + static_cast<std::ptrdiff_t>(c));
+  }
+}
+
+std::string Table::text() {
+  if (rows_.size() > 1) drop_empty_columns();
+  std::vector<std::size_t> widths(rows_.front().size());
   for (const auto& row : rows_) {
-    widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
   }
   std::string text;
@@ -73,6 +83,26 @@ std::string Table::text() const {
     }
   }
   return text;
+}
+
+std::string result_text(const Json& metrics) {
+  std::vector<std::string> parts;
+  const auto add = [&](const char* key, auto text) {
+    if (metrics.contains(key)) parts.push_back(text(metrics[key].get<double>()));
+  };
+  add("test_accuracy", [](double value) { return "test accuracy " + percent(value); });
+  add("test_r2", [](double value) { return fmt::format("test R² {:.4f}", value); });
+  add("test_rmse", [](double value) { return fmt::format("RMSE {:.6g}", value); });
+  add("test_mae", [](double value) { return fmt::format("MAE {:.6g}", value); });
+  add("test_loss", [](double value) { return fmt::format("test loss {:.4f}", value); });
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string summary_text(const RunSummary& summary) {
+  const std::string rounds =
+      fmt::format("{} in {}", counted(summary.metrics.size(), "round"), duration_text(summary.seconds));
+  const std::string result = result_text(summary.metrics.back());
+  return result.empty() ? rounds : rounds + ", " + result;
 }
 
 std::string percent(double share) {

@@ -1,12 +1,14 @@
 #include "parley/base/bytes.h"
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 
 namespace parley {
 
 std::span<const std::byte> ByteReader::raw(std::size_t count) {
   if (count > left_.size())
-    fail("the message is cut off: {} bytes are left where {} are announced", left_.size(), count);
+    fail("the message is cut off: {} left where {} announced", counted(left_.size(), "byte is", "bytes are"),
+         counted(count, "is", "are"));
   const auto taken = left_.first(count);
   left_ = left_.subspan(count);
   return taken;
@@ -18,7 +20,7 @@ std::string ByteReader::take_text() {
 }
 
 void ByteReader::finish() const {
-  if (!left_.empty()) fail("the message is {} bytes longer than what it announces", left_.size());
+  if (!left_.empty()) fail("the message is {} longer than what it announces", counted(left_.size(), "byte"));
 }
 
 }  // namespace parley

@@ -43,7 +43,23 @@ std::optional<Value> value_of(const toml::node& node) {
   return std::nullopt;
 }
 
+// The experiment file beside it whose name is nearest, as "; did you mean 'examples/first.toml'?".
+std::string nearest_file(const std::filesystem::path& file) {
+  std::error_code unreadable;
+  std::vector<std::string> known;
+  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  for (const auto& entry : std::filesystem::directory_iterator(folder, unreadable)) {
+    if (entry.path().extension() == ".toml") known.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(known);
+  const std::string near = nearest(file.filename().string(), known);
+  return near.empty() ? "" : fmt::format("; did you mean '{}'?", (file.parent_path() / near).string());
+}
+
 std::string slurp(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) {
+    fail("{}: does not exist; expected an experiment file (.toml){}", file.string(), nearest_file(file));
+  }
   if (std::filesystem::is_directory(file)) fail("{}: is a folder; expected an experiment file (.toml)", file.string());
   std::ifstream in(file, std::ios::binary);
   if (!in) fail("{}: cannot be read; expected an experiment file (.toml)", file.string());

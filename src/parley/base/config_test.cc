@@ -86,7 +86,7 @@ TEST(Config, BrokenTomlNamesItsLine) {
 
 TEST(Config, MissingFileIsNamed) {
   EXPECT_EQ(refusal([] { Config::read("/nonexistent/x.toml"); }),
-            "/nonexistent/x.toml: cannot be read; expected an experiment file (.toml)");
+            "/nonexistent/x.toml: does not exist; expected an experiment file (.toml)");
 }
 
 TEST(Config, BadAssignmentsAreRefused) {

@@ -12,20 +12,24 @@ namespace parley {
 using deal::Rows;
 
 Partition hold_out_of_each_client(Partition& partition, double part, Stream& stream) {
-  std::vector<Rows> held(partition.clients.size());
-  for (std::size_t k = 0; k < held.size(); ++k) {
-    Rows& rows = partition.clients[k];
-    if (rows.size() < 2) continue;
-    const auto wanted = static_cast<std::size_t>(std::llround(part * static_cast<double>(rows.size())));
-    const std::size_t count = std::clamp<std::size_t>(wanted, 1, rows.size() - 1);
-    stream.shuffle(std::span(rows));
-    held[k].assign(rows.end() - static_cast<std::ptrdiff_t>(count), rows.end());
-    rows.resize(rows.size() - count);
-    std::ranges::sort(rows);
+  RowLists kept, held;
+  Rows rows;
+  for (const auto all : partition.clients) {
+    rows.assign(all.begin(), all.end());
+    std::size_t count = 0;
+    if (rows.size() >= 2) {
+      const auto wanted = static_cast<std::size_t>(std::llround(part * static_cast<double>(rows.size())));
+      count = std::clamp<std::size_t>(wanted, 1, rows.size() - 1);
+      stream.shuffle(std::span(rows));
+    }
+    const auto stay = std::span(rows).first(rows.size() - count), go = std::span(rows).last(count);
+    std::ranges::sort(stay);
+    std::ranges::sort(go);
+    kept.push_back(stay);
+    held.push_back(go);
   }
-  Partition own = deal::finish(std::move(held));
-  own.permutations = partition.permutations;
-  return own;
+  partition.clients = std::move(kept);
+  return {.clients = std::move(held), .permutations = partition.permutations};
 }
 
 Partition deal_test_by_user(const Dataset& train, const Dataset& test, const Partition& partition) {
@@ -33,12 +37,12 @@ Partition deal_test_by_user(const Dataset& train, const Dataset& test, const Par
   for (std::size_t k = 0; k < partition.clients.size(); ++k) {
     for (const auto row : partition.clients[k]) client_of[train.users[row]] = k;
   }
-  std::vector<Rows> own(partition.clients.size());
+  deal::Owners owners(test, partition.clients.size());
   bool any = false;
   for (std::uint32_t row = 0; row < test.users.size(); ++row) {
     const auto found = client_of.find(test.users[row]);
     if (found == client_of.end()) continue;
-    own[found->second].push_back(row);
+    owners.give(row, found->second);
     any = true;
   }
   if (!any) {
@@ -47,7 +51,7 @@ Partition deal_test_by_user(const Dataset& train, const Dataset& test, const Par
         "its own; hold back a part of each client's rows with partition.holdout = 0.2",
         train.name);
   }
-  return deal::finish(std::move(own));
+  return owners.settle();
 }
 
 Partition deal_test_alike(const Dataset& train, const Dataset& test, const Partition& partition, Stream& stream) {
@@ -63,12 +67,12 @@ Partition deal_test_alike(const Dataset& train, const Dataset& test, const Parti
       shares[train.classes > 0 ? static_cast<std::size_t>(train.labels[row]) : 0][k] += 1.0;
     }
   }
-  std::vector<Rows> own(clients);
+  deal::Owners owners(test, clients);
   for (std::size_t c = 0; c < classes; ++c) {
     const bool held = std::ranges::any_of(shares[c], [](double share) { return share > 0.0; });
-    if (held) deal::deal_by_shares(pools[c], shares[c], own);  // a class that nobody trains on is nobody's test
+    if (held) deal::deal_by_shares(pools[c], shares[c], owners);  // a class that nobody trains on is nobody's test
   }
-  Partition dealt = deal::finish(std::move(own));
+  Partition dealt = owners.settle();
   dealt.permutations = partition.permutations;
   return dealt;
 }

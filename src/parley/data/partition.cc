@@ -1,5 +1,7 @@
 #include "parley/data/partition.h"
 
+#include <algorithm>
+
 #include "parley/base/errors.h"
 #include "parley/data/deal/deal.h"
 
@@ -41,12 +43,21 @@ void add_label_skews(PartitionRegistry& registry) {
                 "",
                 {{"fraction", 0.99, "part of a client's rows that is of its own class", between(0, 1)}}},
                deal::mixed_class);
-  registry.add({"eta_skew",
-                "Equal sizes; client k has its class k mod C with mass eta, the rest by clipped "
-                "|N(0.5, 1)| weights.",
-                "FeDEC's setting",
-                {{"eta", 0.8, "mass of the dominant class", between(0, 1)}}},
-               deal::eta_skew);
+  registry.add(
+      {"eta_skew",
+       "Each client draws rows for itself: mass eta of one class, the rest by clipped |N(0.5, 1)| weights; "
+       "two may hold the same row.",
+       "FeDEC's setting",
+       {{"eta", 0.8, "mass of the dominant class", Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+        {"dominant",
+         std::string("random"),
+         "a client's dominant class: drawn; or k mod C with all rows dealt out in equal sizes, which makes the "
+         "pool uniform and leaves weights by class nothing to correct",
+         {},
+         {"random", "cycle"}},
+        {"size_sigma", 0.0, "standard deviation of the logarithm of the sizes, with dominant = \"random\"",
+         at_least(0)}}},
+      deal::eta_skew);
 }
 
 void add_others(PartitionRegistry& registry) {
@@ -84,12 +95,6 @@ View Partition::view(const Dataset& data, std::size_t client) const {
   return view;
 }
 
-std::size_t Partition::examples() const {
-  std::size_t count = 0;
-  for (const auto& rows : clients) count += rows.size();
-  return count;
-}
-
 PartitionRegistry partitions() {
   PartitionRegistry registry("partition");
   add_label_skews(registry);
@@ -114,17 +119,21 @@ Partition pooled(const Partition& partition) {
         "no data set; choose another kind");
   }
   deal::Rows all;
-  for (const auto& rows : partition.clients) all.insert(all.end(), rows.begin(), rows.end());
-  return deal::finish({std::move(all)});
+  for (const auto rows : partition.clients) all.insert(all.end(), rows.begin(), rows.end());
+  std::ranges::sort(all);
+  return {.clients = RowLists({all}), .permutations = {}};
+}
+
+std::vector<std::size_t> label_counts(const Dataset& data, RowLists::List rows) {
+  std::vector<std::size_t> counts(data.classes);
+  if (data.classes == 0) return counts;
+  for (const auto row : rows) ++counts[static_cast<std::size_t>(data.labels[row])];
+  return counts;
 }
 
 std::vector<std::vector<std::size_t>> label_histogram(const Dataset& data, const Partition& partition) {
   std::vector<std::vector<std::size_t>> histogram;
-  for (const auto& rows : partition.clients) {
-    auto& counts = histogram.emplace_back(data.classes, 0);
-    if (data.classes == 0) continue;
-    for (const auto row : rows) ++counts[static_cast<std::size_t>(data.labels[row])];
-  }
+  for (const auto rows : partition.clients) histogram.push_back(label_counts(data, rows));
   return histogram;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "parley/base/counted.h"
 #include "parley/data/locate.h"
 #include "parley/data/normalize.h"
 #include "parley/data/read/labels.h"
@@ -21,7 +22,8 @@ namespace fs = std::filesystem;
 std::vector<std::int32_t> checked_users(std::vector<std::int32_t> users, std::size_t rows, const fs::path& path,
                                         const char* key) {
   if (!users.empty() && users.size() != rows) {
-    fail("{}: data.{}: expected one user for each of {} rows, found {} lines", path.string(), key, rows, users.size());
+    fail("{}: data.{}: expected one user for each of {}, found {}", path.string(), key, counted(rows, "row"),
+         counted(users.size(), "line"));
   }
   return users;
 }
@@ -51,7 +53,7 @@ void check_one(const Dataset& data, const std::string& part) {
   }
   if (data.classes > 0) count_classes(data.labels, data.classes, where);
   if (!data.users.empty() && data.users.size() != data.size()) {
-    fail("{}: expected {} users, found {}", where, data.size(), data.users.size());
+    fail("{}: expected {}, found {}", where, counted(data.size(), "user"), data.users.size());
   }
   const auto refuse_infinite = [&](const std::vector<float>& numbers, const char* what, std::size_t width) {
     const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });

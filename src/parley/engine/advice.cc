@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parley/base/counted.h"
+
 namespace parley {
 namespace {
 
@@ -11,22 +13,20 @@ namespace {
 double label_skew(const Federated& federated) {
   const Dataset& train = *federated.data.train;
   if (train.classes == 0) return 0.0;
-  const auto counts = label_histogram(train, federated.partition);
+  const RowLists& clients = federated.partition.clients;
   std::vector<double> total(train.classes);
-  double examples = 0.0;
-  for (const auto& client : counts) {
-    for (std::size_t c = 0; c < client.size(); ++c) {
-      total[c] += static_cast<double>(client[c]);
-      examples += static_cast<double>(client[c]);
-    }
+  for (const auto rows : clients) {
+    for (const auto row : rows) total[static_cast<std::size_t>(train.labels[row])] += 1.0;
   }
+  const auto examples = static_cast<double>(clients.rows());
   double skew = 0.0;
-  for (const auto& client : counts) {
-    double size = 0.0, distance = 0.0;
-    for (const auto count : client) size += static_cast<double>(count);
-    if (size == 0.0) continue;
-    for (std::size_t c = 0; c < client.size(); ++c) {
-      distance += std::abs(static_cast<double>(client[c]) / size - total[c] / examples) / 2.0;
+  for (const auto rows : clients) {
+    if (rows.empty()) continue;
+    const auto size = static_cast<double>(rows.size());
+    const auto counts = label_counts(train, rows);
+    double distance = 0.0;
+    for (std::size_t c = 0; c < counts.size(); ++c) {
+      distance += std::abs(static_cast<double>(counts[c]) / size - total[c] / examples) / 2.0;
     }
     skew += distance * size / examples;
   }
@@ -35,6 +35,16 @@ double label_skew(const Federated& federated) {
 
 bool measures_statistics(const Layout& layout) {
   return std::ranges::any_of(layout.entries(), [](const auto& e) { return e.role == Role::running_var; });
+}
+
+// A label column that is the same everywhere trains to 100 % in no time, and says nothing.
+void about_labels(const Experiment& experiment, std::vector<std::string>& lines) {
+  const Dataset& train = *experiment.federated.data.train;
+  const auto& labels = train.labels;
+  if (train.classes == 0 || labels.empty()) return;
+  if (std::ranges::any_of(labels, [&](std::int32_t label) { return label != labels.front(); })) return;
+  lines.emplace_back(
+      "every training example has the same label, so there is nothing to learn; check data.label (docs/data.md)");
 }
 
 void about_norms(const Experiment& experiment, std::vector<std::string>& lines) {
@@ -58,9 +68,9 @@ void about_own_tests(const Experiment& experiment, std::vector<std::string>& lin
   }
   if (without == 0) return;
   lines.push_back(
-      fmt::format("{} of {} clients have no test examples of their own and are missing from the per-client results; "
+      fmt::format("{} of {} no test examples of their own and are missing from the per-client results; "
                   "raise partition.holdout (docs/experiment-files.md)",
-                  without, clients));
+                  without, counted(clients, "client has", "clients have")));
 }
 
 void about_divergence(const std::vector<Json>& metrics, std::vector<std::string>& lines) {
@@ -69,10 +79,10 @@ void about_divergence(const std::vector<Json>& metrics, std::vector<std::string>
   };
   const auto worst = std::ranges::find_if(metrics, mostly_refused);
   if (worst == metrics.end()) return;
-  lines.push_back(fmt::format("in round {} the updates of {} of {} clients were refused ({}); lower client.lr",
-                              worst->value("round", 0u), (*worst)["refused"].size(),
-                              (*worst)["refused"].size() + worst->value("clients", 0u),
-                              (*worst)["refused"][0].get<std::string>()));
+  lines.push_back(fmt::format(
+      "in round {}, {} of {} refused ({}); lower client.lr", worst->value("round", 0u), (*worst)["refused"].size(),
+      counted((*worst)["refused"].size() + worst->value("clients", 0u), "update was", "updates were"),
+      (*worst)["refused"][0].get<std::string>()));
 }
 
 void about_posterior(const Json& last, std::vector<std::string>& lines) {
@@ -89,6 +99,7 @@ void about_posterior(const Json& last, std::vector<std::string>& lines) {
 
 std::vector<std::string> advice(const Experiment& experiment) {
   std::vector<std::string> lines;
+  about_labels(experiment, lines);
   about_norms(experiment, lines);
   about_own_tests(experiment, lines);
   return lines;

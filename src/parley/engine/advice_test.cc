@@ -40,6 +40,11 @@ TEST(Advice, OfNormsOnSkewedClients) {
   EXPECT_TRUE(before({"partition.kind=single_class", "aggregate.running_var=mixture"}).empty());
 }
 
+TEST(Advice, OfASingleLabel) {
+  expect_one(before({"model.name=mlp", "data.classes=1"}), "the same label", "data.label");
+  EXPECT_TRUE(before({"model.name=mlp", "data.classes=2"}).empty());
+}
+
 TEST(Advice, OfClientsWithoutTestExamples) {
   EXPECT_TRUE(before({"evaluate.clients=true", "partition.holdout=0.2"}).empty());
   EXPECT_TRUE(before({"model.name=mlp", "partition.clients=200", "partition.holdout=0.2"}).empty());  // not asked
@@ -52,7 +57,7 @@ TEST(Advice, OfWhatCameOut) {
   EXPECT_TRUE(advice(std::vector<Json>{}).empty());
   EXPECT_TRUE(advice({Json{{"round", 1}, {"clients", 2}, {"refused", refused}}}).empty());
   expect_one(advice({Json{{"round", 1}, {"clients", 3}}, Json{{"round", 2}, {"clients", 1}, {"refused", refused}}}),
-             "in round 2 the updates of 2 of 3 clients were refused (client 1: diverged)", "client.lr");
+             "in round 2, 2 of 3 updates were refused (client 1: diverged)", "client.lr");
   EXPECT_TRUE(advice({Json{{"test_accuracy", 0.9}, {"posterior_accuracy", 0.85}}}).empty());
   expect_one(advice({Json{{"test_accuracy", 0.9}, {"posterior_accuracy", 0.75}}}), "75.0 %",
              "evaluate.posterior_scale");

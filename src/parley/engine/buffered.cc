@@ -11,14 +11,6 @@
 namespace parley {
 namespace {
 
-std::vector<std::size_t> holders_of(const std::vector<std::size_t>& sizes) {
-  std::vector<std::size_t> holders;
-  for (std::size_t client = 0; client < sizes.size(); ++client) {
-    if (sizes[client] > 0) holders.push_back(client);
-  }
-  return holders;
-}
-
 std::string record_key(std::size_t version, const std::string& channel) {
   return fmt::format("{}/{}", version, channel);
 }
@@ -40,8 +32,8 @@ Buffered::Buffered(const Experiment& experiment, ClientStore& store, std::size_t
                              .data_of = [this](std::size_t client) { return evaluator_.data_of(client); },
                              .store = store,
                              .pace = *experiment.pace})),
-      holders_(holders_of(experiment.sizes)),
-      at_once_(cohort_size(holders_.size(), experiment.settings.server.real("participation"))),
+      roster_(experiment.sizes),
+      at_once_(cohort_size(roster_.holders().size(), experiment.settings.server.real("participation"))),
       buffer_(static_cast<std::size_t>(experiment.settings.server.integer("buffer"))),
       power_(experiment.settings.server.real("discount")) {
   if (buffer_ == 0 || buffer_ > at_once_) buffer_ = at_once_;
@@ -58,7 +50,7 @@ Invitation Buffered::invitation(std::size_t client, std::size_t version) const {
 std::size_t Buffered::send_to_work(std::size_t number) {
   models_.emplace(number, Broadcast(server_.state(), number));
   std::vector<std::size_t> idle;
-  std::ranges::copy_if(holders_, std::back_inserter(idle),
+  std::ranges::copy_if(roster_.holders(), std::back_inserter(idle),
                        [&](std::size_t client) { return !at_work_.contains(client); });
   const std::size_t wanted = at_once_ - at_work_.size();
   const auto chosen = draw_at_random({.seed = experiment_.seed(), .round = number, .holders = idle, .wanted = wanted});

@@ -53,7 +53,7 @@ class Buffered final : public Engine {
   Workers workers_;
   Evaluator evaluator_;
   std::unique_ptr<Errands> errands_;
-  std::vector<std::size_t> holders_;  // the clients with data
+  Roster roster_;
   std::size_t at_once_, buffer_;
   double power_;
   std::map<std::size_t, std::size_t> at_work_;  // client -> the model it was sent

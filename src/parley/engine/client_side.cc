@@ -1,6 +1,7 @@
 #include "parley/engine/client_side.h"
 
 #include "parley/base/errors.h"
+#include "parley/base/timeline.h"
 
 namespace parley {
 
@@ -27,6 +28,7 @@ ClientTask ClientSide::task(const Invitation& invitation, const View& data, Clie
 
 void ClientSide::answer(const Invitation& invitation, const OwnData& data, std::optional<ClientRecord> record,
                         Answer& answer, Model* model) {
+  const Span span("client", invitation.client);
   Update& update = answer.update;
   update.shape(setup_.schema);
   update.round = invitation.broadcast.number();
@@ -34,7 +36,10 @@ void ClientSide::answer(const Invitation& invitation, const OwnData& data, std::
   update.weight = setup_.uniform_weights ? 1.0 : static_cast<double>(data.train.size());
   ClientMemory memory(std::move(record));
   const ClientTask task = this->task(invitation, data.train, memory, model != nullptr ? *model : trained());
-  setup_.method->client(task, update);
+  {
+    const Span training("train", invitation.client);
+    setup_.method->client(task, update);
+  }
   answer.own = invitation.test_own ? test_own(task, data, update) : std::nullopt;
   apply_stages(invitation, memory, update);
   answer.record = memory.take();
@@ -43,6 +48,7 @@ void ClientSide::answer(const Invitation& invitation, const OwnData& data, std::
 
 void ClientSide::apply_stages(const Invitation& invitation, ClientMemory& memory, Update& update) const {
   for (std::size_t i = 0; i < setup_.stages->size(); ++i) {
+    const Span span("stage", invitation.client);
     const std::string prefix = stage_prefix(i);
     Stream noise(invitation.seed, fmt::format("stage {}", i), update.round, update.client);
     (*setup_.stages)[i]->forward({.broadcast = invitation.broadcast,
@@ -57,6 +63,7 @@ void ClientSide::apply_stages(const Invitation& invitation, ClientMemory& memory
 std::optional<ClientResult> ClientSide::test_own(const ClientTask& task, const OwnData& data, const Update& update) {
   const Personal& personal = personal_of(*setup_.method);
   if (data.test.size() == 0 || !setup_.method->trains()) return {};
+  const Span span("own test", task.client);
   update.check(*setup_.schema);  // a model that diverged is refused for that, and not for what it predicts
   try {
     return test_networks(

@@ -14,16 +14,18 @@ std::size_t cohort_size(std::size_t holders, double participation) {
   return std::clamp<std::size_t>(static_cast<std::size_t>(wanted), 1, std::max<std::size_t>(holders, 1));
 }
 
-std::vector<std::size_t> draw_cohort(std::span<const std::size_t> sizes, double participation, std::uint64_t seed,
-                                     std::size_t round, const CohortRule* rule) {
-  std::vector<std::size_t> holders;
+Roster::Roster(std::span<const std::size_t> sizes) : sizes_(sizes) {
   for (std::size_t client = 0; client < sizes.size(); ++client) {
-    if (sizes[client] > 0) holders.push_back(client);
+    if (sizes[client] > 0) holders_.push_back(client);
   }
-  const std::size_t count = cohort_size(holders.size(), participation);
-  const CohortTask task{.seed = seed, .round = round, .holders = holders, .wanted = count};
+}
+
+std::vector<std::size_t> Roster::draw(double participation, std::uint64_t seed, std::size_t round,
+                                      const CohortRule* rule) const {
+  const std::size_t count = cohort_size(holders_.size(), participation);
+  const CohortTask task{.seed = seed, .round = round, .holders = holders_, .wanted = count};
   std::vector<std::size_t> cohort = rule != nullptr ? rule->cohort(task) : draw_at_random(task);
-  std::ranges::sort(cohort, [&](std::size_t a, std::size_t b) { return folds_before(a, sizes[a], b, sizes[b]); });
+  std::ranges::sort(cohort, [&](std::size_t a, std::size_t b) { return folds_before(a, sizes_[a], b, sizes_[b]); });
   return cohort;
 }
 

@@ -129,11 +129,15 @@ TEST_P(EveryMethod, KilledAndResumedGivesTheSameBytes) {
     const Experiment one = experiment(assignments);
     run_experiment(one, temp / "straight", {.threads = 2});
     StopInRound stop(3);
-    EXPECT_THROW(run_experiment(one, temp / "cut", {.threads = 2, .progress = &stop}), std::runtime_error);
-    const auto summary = run_experiment(one, temp / "cut", {.threads = 1, .resume = true});
-    EXPECT_EQ(summary.resumed_from, 2u);
-    EXPECT_EQ(summary.metrics.size(), 4u);
-    EXPECT_TRUE(model_bytes(temp / "straight") == model_bytes(temp / "cut")) << keep;
+    // With a checkpoint of every round, and with one of the first only, since these rounds take no second.
+    for (const bool every : {true, false}) {
+      const RunControls cut{.threads = 2, .save_every_round = every, .progress = &stop};
+      EXPECT_THROW(run_experiment(one, temp / "cut", cut), std::runtime_error);
+      const auto summary = run_experiment(one, temp / "cut", {.threads = 1, .resume = true});
+      EXPECT_EQ(summary.resumed_from, every ? 2u : 1u);
+      EXPECT_EQ(summary.metrics.size(), 4u);
+      EXPECT_TRUE(model_bytes(temp / "straight") == model_bytes(temp / "cut")) << keep;
+    }
   }
 }
 
@@ -205,7 +209,7 @@ TEST(Engine, ARoundTakesAsLongAsItsSlowestClient) {
 TEST(Engine, AMethodThatIsFinishedEndsTheRunWithAnEvaluation) {
   const TempFolder temp;
   const auto one = experiment({"method.name=fne", "method.patience=3", "method.chance=0", "method.population=12",
-                               "method.parents=4", "run.rounds=400", "evaluate.every=1000"});
+                               "method.parents=4", "run.rounds=400", "evaluate.every=1000", "server.examples=50"});
   const auto summary = run_experiment(one, temp / "run", {.threads = 2});
   EXPECT_LT(summary.metrics.size(), 400u);
   EXPECT_TRUE(summary.metrics.back().contains("test_accuracy"));
@@ -231,7 +235,7 @@ TEST(Engine, TooManyDivergedClientsStopTheRunAndSayWho) {
   const TempFolder temp;
   const Experiment one = experiment({"client.lr=1e30"});
   const std::string message = message_of([&] { run_experiment(one, temp / "run", {.threads = 2}); });
-  EXPECT_NE(message.find("clients were accepted, 8 are needed (server.min_clients); client "), std::string::npos)
+  EXPECT_NE(message.find("clients were accepted, and server.min_clients asks for 8; client "), std::string::npos)
       << message;
   EXPECT_EQ((*RunFolder::read_info(temp / "run"))["state"], "failed");
 }
@@ -371,16 +375,36 @@ TEST(Settings, RefusalsSuggestTheNearestName) {
             std::string::npos);
 }
 
+// Of so many that they are not shuffled as a whole: nobody twice, everyone equally often.
+TEST(Cohort, OfVeryManyIsDrawnWithoutReplacement) {
+  constexpr std::size_t kClients = 20000, kRounds = 500;
+  std::vector<std::size_t> sizes(kClients, 1);
+  sizes[5] = 0;
+  const Roster roster(sizes);
+  std::vector<double> low(2);  // how many of each half
+  for (std::size_t round = 1; round <= kRounds; ++round) {
+    const auto cohort = roster.draw(0.005, 1, round);
+    ASSERT_EQ(cohort.size(), 100u);
+    EXPECT_EQ(std::set<std::size_t>(cohort.begin(), cohort.end()).size(), 100u);
+    EXPECT_EQ(std::ranges::find(cohort, 5u), cohort.end());
+    for (const auto client : cohort) ++low[client / (kClients / 2)];
+  }
+  const double draws = 100.0 * kRounds;
+  EXPECT_NEAR(low[0], draws / 2, 5 * std::sqrt(draws / 4)) << "five standard deviations";
+  const auto all = roster.draw(1.0, 1, 1);
+  EXPECT_EQ(all.size(), kClients - 1);
+}
+
 TEST(Cohort, IsDrawnByRoundAndSeedAlone) {
   std::vector<std::size_t> sizes;
   for (std::size_t client = 0; client < 50; ++client) sizes.push_back(client % 7 == 0 ? 0 : client);
-  const auto a = draw_cohort(sizes, 0.2, 1, 3);
-  EXPECT_EQ(a, draw_cohort(sizes, 0.2, 1, 3));
-  EXPECT_NE(a, draw_cohort(sizes, 0.2, 1, 4));
-  EXPECT_NE(a, draw_cohort(sizes, 0.2, 2, 3));
+  const auto a = Roster(sizes).draw(0.2, 1, 3);
+  EXPECT_EQ(a, Roster(sizes).draw(0.2, 1, 3));
+  EXPECT_NE(a, Roster(sizes).draw(0.2, 1, 4));
+  EXPECT_NE(a, Roster(sizes).draw(0.2, 2, 3));
   EXPECT_EQ(a.size(), 8u);  // 42 clients hold data
   for (std::size_t i = 1; i < a.size(); ++i) EXPECT_GE(sizes[a[i - 1]], sizes[a[i]]);
-  EXPECT_EQ(draw_cohort(sizes, 1e-6, 1, 1).size(), 1u);
+  EXPECT_EQ(Roster(sizes).draw(1e-6, 1, 1).size(), 1u);
 }
 
 // The first client is slow; the others must wait for it rather than pile up.
@@ -431,6 +455,24 @@ TEST(Fold, TheOrderOfArrivalDoesNotMatter) {
     stream.shuffle(std::span(order));
     EXPECT_EQ(sum_in(order), in_order);
   }
+}
+
+TEST(Fold, ARefusalIsLeftOutAndWhateverElseIsThrownIsNoRefusal) {
+  const SharedSchema schema = share({.channels = {{.name = "theta", .count = 1}}});
+  const auto sound = [&](Answer& answer) {
+    answer.update.shape(schema);
+    answer.update.weight = 1.0;
+    answer.update["theta"][0] = 2.0f;
+  };
+  OrderedFold fold(schema, 4, {});
+  fold.answer(0, sound);
+  fold.answer(1, [](Answer&) { fail<RefusedUpdate>("too late"); });
+  const FoldedRound folded = fold.take();
+  EXPECT_EQ(folded.sum.count(), 1u);
+  ASSERT_EQ(folded.refused.size(), 1u);
+  EXPECT_EQ(folded.refused[0].reason, "too late");
+  OrderedFold broken(schema, 4, {});
+  EXPECT_THROW(broken.answer(0, [](Answer&) { fail<RunError>("the disk is gone"); }), RunError);
 }
 
 // A worker that waits for its turn must not wait for a round that has failed.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "parley/base/errors.h"
+#include "parley/base/timeline.h"
 #include "parley/engine/scores.h"
 #include "parley/engine/statistics.h"
 
@@ -140,6 +141,7 @@ OwnData Evaluator::data_of(std::size_t client) const {
 
 void Evaluator::for_each_chunk(const Members& members, std::size_t rows, const Visit& visit) {
   workers_.run(chunks_of(rows), [&](ClientSide& side, std::size_t chunk) {
+    const Span span("predict", chunk);
     Bag bag(side.shared(), members);
     const std::size_t begin = chunk * kEvaluationChunk;
     visit(bag, side.buffer(), begin, std::min(begin + kEvaluationChunk, rows));

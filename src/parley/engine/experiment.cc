@@ -8,7 +8,9 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
+#include "parley/base/timeline.h"
 #include "parley/data/client_tests.h"
 #include "parley/engine/buffered.h"
 #include "parley/engine/cohort.h"
@@ -101,16 +103,22 @@ void set_aside_for_server(Federated& federated, const Settings& settings, std::u
   const auto wanted = static_cast<std::size_t>(settings.server.integer("examples"));
   if (wanted == 0) return;
   std::vector<std::uint32_t> rows;
-  for (const auto& held : federated.partition.clients) rows.insert(rows.end(), held.begin(), held.end());
+  for (const auto held : federated.partition.clients) rows.insert(rows.end(), held.begin(), held.end());
   if (wanted >= rows.size()) {
-    fail("server.examples = {}: the clients hold {} examples together; expected fewer", wanted, rows.size());
+    fail("server.examples = {}: the clients hold {} together; expected fewer", wanted, counted(rows.size(), "example"));
   }
   Stream(seed, "server examples").shuffle(std::span(rows));
   rows.resize(wanted);
   std::ranges::sort(rows);
-  for (auto& held : federated.partition.clients) {
-    std::erase_if(held, [&](std::uint32_t row) { return std::ranges::binary_search(rows, row); });
+  RowLists left;
+  std::vector<std::uint32_t> kept;
+  for (const auto held : federated.partition.clients) {
+    kept.clear();
+    std::ranges::remove_copy_if(held, std::back_inserter(kept),
+                                [&](std::uint32_t row) { return std::ranges::binary_search(rows, row); });
+    left.push_back(kept);
   }
+  federated.partition.clients = std::move(left);
   federated.server_rows = std::move(rows);
 }
 
@@ -122,8 +130,8 @@ std::string describe(const PartitionRegistry::Entry& entry, const Options& optio
     const bool chosen = value != option.fallback || &option == &entry.about.options.front();
     if (!option.is_path && chosen) text += fmt::format(" {}={}", option.key, to_toml(value));
   }
-  const auto empty = std::ranges::count_if(partition.clients, [](const auto& rows) { return rows.empty(); });
-  return fmt::format("{}, {} client{}{}", text, partition.clients.size(), partition.clients.size() == 1 ? "" : "s",
+  const auto empty = std::ranges::count_if(partition.clients, [](const auto rows) { return rows.empty(); });
+  return fmt::format("{}, {}{}", text, counted(partition.clients.size(), "client"),
                      empty > 0 ? fmt::format(" ({} without data)", empty) : "");
 }
 
@@ -196,9 +204,9 @@ void require_enough_clients(const Settings& settings, const std::vector<std::siz
   const std::size_t cohort = cohort_size(holders, settings.server.real("participation"));
   if (settings.among_peers || least <= cohort) return;
   fail(
-      "server.min_clients = {}: a round asks {} of {} clients with data (server.participation = {}); expected at most "
+      "server.min_clients = {}: a round asks {} of {} with data (server.participation = {}); expected at most "
       "{}",
-      least, cohort, holders, settings.server.real("participation"), cohort);
+      least, cohort, counted(holders, "client"), settings.server.real("participation"), cohort);
 }
 
 // The weights of evaluate.reference; empty when there are none.
@@ -251,6 +259,7 @@ TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
   for (const auto& [name, value] : data.values()) key += name + "=" + to_toml(value) + "\n";
   const auto found = loaded_.find(key);
   if (found != loaded_.end()) return found->second;
+  const Span span("load data");
   return loaded_[key] = within_memory(
              data, [&] { return load_data(catalogue.datasets, data, DataRoots::standard(data.text("root"))); });
 }
@@ -258,9 +267,10 @@ TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
 Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache) {
   Federated federated{.data = cache.load(settings.data, catalogue)};
   if (federated.data.train->size() == 0) {  // "elsewhere": nothing to deal
-    federated.partition.clients.resize(1);
+    federated.partition.clients.push_back({});
     return federated;
   }
+  const Span span("deal");
   const std::int64_t own_seed = settings.partition.integer("seed");
   const auto seed = static_cast<std::uint64_t>(own_seed < 0 ? settings.run.integer("seed") : own_seed);
   Stream stream(seed, "partition");
@@ -271,7 +281,7 @@ Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& 
   deal_own_test(federated, settings, seed);
   set_aside_for_server(federated, settings, seed);
   const auto& clients = federated.partition.clients;
-  if (std::ranges::all_of(clients, [](const auto& rows) { return rows.empty(); })) {
+  if (std::ranges::all_of(clients, [](const auto rows) { return rows.empty(); })) {
     fail("partition.kind = \"{}\": no client has any data", entry.about.name);
   }
   return federated;
@@ -279,12 +289,13 @@ Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& 
 
 Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache& cache,
                  std::vector<std::size_t> sizes) {
+  const Span span("set up");
   Experiment experiment{.settings = settings, .federated = deal(settings, catalogue, cache)};
   if (sizes.empty()) {
     if (experiment.federated.data.train->size() == 0) {
       fail("data.name = \"elsewhere\": there are no examples here; name data, or use parley serve with serve.nodes");
     }
-    for (const auto& rows : experiment.federated.partition.clients) sizes.push_back(rows.size());
+    for (const auto rows : experiment.federated.partition.clients) sizes.push_back(rows.size());
   }
   experiment.sizes = std::move(sizes);
   const Dataset& train = *experiment.federated.data.train;
@@ -340,7 +351,8 @@ MethodContext Experiment::method_context() const {
           .task = task,
           .clients = clients(),
           .examples = examples(),
-          .seed = seed()};
+          .seed = seed(),
+          .sizes = sizes};
 }
 
 ServerSetup Experiment::server_setup() const {

@@ -19,6 +19,7 @@ void describe_answers(const OpenRound& round, const FoldedRound& folded, RoundRe
 Federation::Federation(const Experiment& experiment, ClientStore& store, std::size_t threads,
                        const MakeExecutor& make_executor)
     : experiment_(experiment),
+      roster_(experiment.sizes),
       server_(experiment.server_setup()),
       workers_(experiment.client_setup(server_.schema()), threads),
       evaluator_(experiment, workers_, store),
@@ -26,7 +27,7 @@ Federation::Federation(const Experiment& experiment, ClientStore& store, std::si
           workers_, [this](std::size_t client) { return evaluator_.data_of(client); }, store)) {}
 
 RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
-  const OpenRound round = server_.open(number, experiment_.sizes);
+  const OpenRound round = server_.open(number, roster_);
   const std::size_t asked = round.cohort.size(), bytes_down = round.broadcast.wire_bytes();
   RoundReport report{.round = number};
   const auto account = [&](std::size_t position, Settlement& settled) {

@@ -39,6 +39,7 @@ class Federation final : public Engine {
   Members members() const { return {server_.state().at("theta")}; }
 
   const Experiment& experiment_;
+  Roster roster_;
   ServerSide server_;
   Workers workers_;
   Evaluator evaluator_;

@@ -1,6 +1,7 @@
 #include "parley/engine/fold.h"
 
 #include "parley/base/errors.h"
+#include "parley/base/timeline.h"
 
 namespace parley {
 namespace {
@@ -72,6 +73,7 @@ void OrderedFold::push(std::size_t position, std::unique_ptr<Answer> answer, std
   std::unique_lock lock(mutex_);
   moved_.wait(lock, [&] { return stopped_ || position < next_ + window_; });
   if (stopped_) return;
+  const Span span("fold");
   waiting_[position] = {std::move(answer), std::move(refusal)};
   for (auto first = waiting_.begin(); first != waiting_.end() && first->first == next_; first = waiting_.begin()) {
     fold(first->second);

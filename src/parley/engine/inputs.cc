@@ -7,9 +7,13 @@ namespace parley {
 namespace {
 
 template <class Number>
-void add(Fingerprint& sum, const std::vector<Number>& numbers) {
+void add(Fingerprint& sum, std::span<const Number> numbers) {
   const std::uint64_t count = numbers.size();
-  sum.add_all(std::span(&count, 1)).add_all(std::span<const Number>(numbers));
+  sum.add_all(std::span(&count, 1)).add_all(numbers);
+}
+template <class Number>
+void add(Fingerprint& sum, const std::vector<Number>& numbers) {
+  add(sum, std::span<const Number>(numbers));
 }
 
 std::string fingerprint_of(const Dataset& data) {
@@ -26,7 +30,7 @@ std::string fingerprint_of(const Dataset& data) {
 
 std::string fingerprint_of(const Partition& partition) {
   Fingerprint sum;
-  for (const auto& rows : partition.clients) add(sum, rows);
+  for (const auto rows : partition.clients) add(sum, rows);
   for (const auto& order : partition.permutations) add(sum, order);
   return sum.text();
 }
@@ -70,10 +74,9 @@ Json fingerprints_of_inputs(const Experiment& experiment) {
   return inputs;
 }
 
-void require_same_inputs(const Experiment& experiment, const Json& before, const std::filesystem::path& folder) {
-  const Json inputs = fingerprints_of_inputs(experiment);
-  for (const auto& [name, now] : inputs.items()) {
-    if (!before.contains(name) || before[name] == now) continue;
+void require_same_inputs(const Json& now, const Json& before, const std::filesystem::path& folder) {
+  for (const auto& [name, fingerprint] : now.items()) {
+    if (!before.contains(name) || before[name] == fingerprint) continue;
     fail("{}: not what the run in {} began with: the content has changed; restore it, or choose another --out", name,
          folder.string());
   }

@@ -12,8 +12,8 @@ namespace parley {
 // read, not of the files: where they lie, or how they are packed, does not matter.
 Json fingerprints_of_inputs(const Experiment& experiment);
 
-// Throws InputError when an input is not the one that the run in `folder` began with, naming it. `before` is what
-// fingerprints_of_inputs said then; what it does not speak of is not compared.
-void require_same_inputs(const Experiment& experiment, const Json& before, const std::filesystem::path& folder);
+// Throws InputError when an input is not the one that the run in `folder` began with, naming it. `now` and `before` are
+// what fingerprints_of_inputs says and said then; what it did not speak of is not compared.
+void require_same_inputs(const Json& now, const Json& before, const std::filesystem::path& folder);
 
 }  // namespace parley

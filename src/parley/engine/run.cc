@@ -6,8 +6,10 @@
 #include <thread>
 #include <utility>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/fingerprint.h"
+#include "parley/base/timeline.h"
 #include "parley/base/version.h"
 #include "parley/engine/inputs.h"
 #include "parley/engine/scores.h"
@@ -34,7 +36,20 @@ std::string cpu_name() {
   return "unknown";
 }
 
+// Which classes each client holds; of many clients a thousand, evenly chosen, so that a run of a million is not all
+// bookkeeping.
+void add_histogram(Json& info, const Experiment& experiment) {
+  constexpr std::size_t kMost = 1000;
+  const Dataset& data = *experiment.federated.data.train;
+  const Partition& partition = experiment.federated.partition;
+  const std::size_t clients = partition.clients.size(), shown = std::min(clients, kMost);
+  if (data.classes == 0 || clients != experiment.clients()) return;  // not all of them are here
+  Json& rows = info["label_histogram"] = Json::array();
+  for (std::size_t i = 0; i < shown; ++i) rows.push_back(label_counts(data, partition.clients[i * clients / shown]));
+}
+
 Json describe(const Experiment& experiment, const RunControls& controls) {
+  const Span span("describe run");
   const auto& data = experiment.federated.data;
   Json info = {
       {"version", kVersion},
@@ -53,15 +68,13 @@ Json describe(const Experiment& experiment, const RunControls& controls) {
       {"train_examples", data.train->size()},
       {"test_examples", data.test->size()},
       {"partition", experiment.partition_text},
+      {"clients", experiment.clients()},
       {"model", experiment.describe_model()},
       {"parameters", experiment.layout->size()},
       {"class_names", data.train->class_names},
       {"inputs", fingerprints_of_inputs(experiment)},
   };
-  const bool all_here = experiment.federated.partition.clients.size() == experiment.clients();
-  if (data.train->classes > 0 && all_here) {
-    info["label_histogram"] = label_histogram(*data.train, experiment.federated.partition);
-  }
+  add_histogram(info, experiment);
   return info;
 }
 
@@ -135,8 +148,8 @@ bool has_begun(const std::filesystem::path& path) {
   return false;
 }
 
-void check_resumable(const std::filesystem::path& path, const Experiment& experiment) {
-  const Settings& settings = experiment.settings;
+// `inputs` are the fingerprints of what this run has read.
+void check_resumable(const std::filesystem::path& path, const Settings& settings, const Json& inputs) {
   const std::string there = read_file(path / "config.toml"), here = settings.to_toml();
   if (!same_but_for_rounds(there, here)) {
     fail("{}: the run there has other settings ({}); use the same ones, or another --out", path.string(),
@@ -147,7 +160,7 @@ void check_resumable(const std::filesystem::path& path, const Experiment& experi
          path.string());
   }
   const Json info = RunFolder::read_info(path).value_or(Json::object());
-  require_same_inputs(experiment, info.value("inputs", Json::object()), path);
+  require_same_inputs(inputs, info.value("inputs", Json::object()), path);
 }
 
 // Without a checkpoint a run begins anew: right for one that was stopped before its first, and the loss of all rounds
@@ -158,9 +171,9 @@ void require_no_checkpoint_yet(const RunFolder& folder, std::size_t checkpoint_e
   const auto rounds = static_cast<std::size_t>(std::ranges::count(lines, '\n'));
   if (rounds <= checkpoint_every && !std::filesystem::exists(folder.path() / "model.safetensors")) return;
   fail(
-      "{}: missing, though the run there has finished {} rounds; restore it, or begin again with --overwrite (which "
+      "{}: missing, though the run there has finished {}; restore it, or begin again with --overwrite (which "
       "removes them)",
-      (folder.path() / "checkpoint" / "checkpoint.json").string(), rounds);
+      (folder.path() / "checkpoint" / "checkpoint.json").string(), counted(rounds, "round"));
 }
 
 // Whoever the checkpoint says has a record that is not there: to a method it is a client that never took part.
@@ -203,21 +216,21 @@ class Runner {
         earlier_seconds_ = from.progress.value("seconds", 0.0);
         remembering = from.progress.value("remembering", Json::array());
         finished = from.progress.value("finished", false);
-        store_.check_at(from.round);
+        store_.read_at(from.round);
       } else {
         require_no_checkpoint_yet(folder_, checkpoint_every_);
       }
       // config.toml would name a run that is shorter than its model.
       if (summary.resumed_from > rounds_) {
         fail(
-            "{}: run.rounds = {}, but the run there has finished {} rounds; ask for as many or more, or use another "
+            "{}: run.rounds = {}, but the run there has finished {}; ask for as many or more, or use another "
             "--out",
-            folder_.path().string(), rounds_, summary.resumed_from);
+            folder_.path().string(), rounds_, counted(summary.resumed_from, "round"));
       }
     }
     // Only now, when the checkpoint has proved sound, is anything in the folder changed.
     folder_.begin(experiment_.settings.to_toml(), info_, from);
-    store_.open_at(summary.resumed_from);
+    store_.forget_after(summary.resumed_from);
     notes_ = missing_records(remembering, store_);
     if (summary.resumed_from > 0) engine_->restore(from.progress.value("engine", Json()));
     for (std::size_t round = summary.resumed_from + 1; round <= rounds_ && !finished; ++round) {
@@ -230,6 +243,8 @@ class Runner {
     return summary;
   }
 
+  // After a failure: the rounds before it are finished, and their state is still there.
+  void save_finished() { save(false); }
   double seconds() const { return earlier_seconds_ + watch_.seconds(); }
   std::size_t remembering() const { return store_.clients().size(); }
 
@@ -238,6 +253,7 @@ class Runner {
   bool one_round(std::size_t round) {
     if (controls_.progress) controls_.progress->started(round, rounds_);
     const Stopwatch watch;
+    const Span span("round", round);
     const RoundReport report = engine_->round(round, [&](std::size_t finished, std::size_t cohort) {
       if (controls_.progress) controls_.progress->client_done(finished, cohort);
     });
@@ -249,21 +265,42 @@ class Runner {
     const bool last = round == rounds_ || report.finished;
     if (round % every == 0 || last) {
       const Stopwatch evaluation;
+      const Span evaluating("evaluate", round);
       add_evaluation(line, experiment_, *engine_, round, last);
       if (const Json table = engine_->client_table(); !table.is_null()) folder_.write_clients(table);
       line["evaluation_seconds"] = evaluation.seconds();
     }
-    folder_.append_metrics(line);
-    if (checkpoint_every_ > 0 && (round % checkpoint_every_ == 0 || last)) {
-      folder_.write_checkpoint(round, engine_->state(),
-                               {{"seconds", seconds()},
-                                {"engine", engine_->progress()},
-                                {"remembering", store_.clients()},
-                                {"finished", report.finished}});
-      store_.sweep();
-    }
+    append(line);
+    unsaved_ = round;
+    if (checkpoint_is_due(round) || last) save(report.finished);
     if (controls_.progress) controls_.progress->round_done(line);
     return report.finished;
+  }
+
+  void append(const Json& line) {
+    const Span span("metrics");
+    folder_.append_metrics(line);
+  }
+
+  // Rounds that are over in no time do not each wait for the disk: a kill costs them a second's work at most.
+  bool checkpoint_is_due(std::size_t round) const {
+    if (checkpoint_every_ == 0 || round % checkpoint_every_ != 0) return false;
+    if (!last_save_ || controls_.save_every_round) return true;
+    return last_save_->seconds() >= experiment_.settings.run.real("checkpoint_seconds");
+  }
+
+  void save(bool finished) {
+    const std::size_t round = std::exchange(unsaved_, 0);
+    if (checkpoint_every_ == 0 || round == 0) return;
+    const Span span("checkpoint", round);
+    store_.save(round);
+    folder_.write_checkpoint(round, engine_->state(),
+                             {{"seconds", seconds()},
+                              {"engine", engine_->progress()},
+                              {"remembering", store_.clients()},
+                              {"finished", finished}});
+    store_.sweep();
+    last_save_.emplace();
   }
 
   const Experiment& experiment_;
@@ -274,6 +311,8 @@ class Runner {
   ClientStore store_;
   std::unique_ptr<Engine> engine_;
   Stopwatch watch_;
+  std::optional<Stopwatch> last_save_;
+  std::size_t unsaved_ = 0;  // a finished round whose checkpoint is not written yet
   double earlier_seconds_ = 0.0;
   std::vector<std::string> notes_;  // to be told with the next round
 };
@@ -298,10 +337,10 @@ std::string first_difference(const std::string& there, const std::string& here) 
 RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& path, const RunControls& asked) {
   RunControls controls = asked;
   controls.resume = asked.resume && has_begun(path);
-  if (controls.resume) check_resumable(path, experiment);
+  Json info = describe(experiment, controls);
+  if (controls.resume) check_resumable(path, experiment.settings, info["inputs"]);
   RunFolder folder(path, *controls.files);
   const FolderLock lock(path);
-  Json info = describe(experiment, controls);
   std::optional<Runner> runner;
   try {
     runner.emplace(experiment, folder, controls, info);
@@ -317,6 +356,7 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
     info["error"] = error.what();
     if (runner) info["wall_seconds"] = runner->seconds();
     try {
+      if (runner) runner->save_finished();
       folder.write_info(info);
     } catch (const RunError&) {
       // The disk may be what failed; the first error is the one to report.
@@ -328,7 +368,7 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
 Json evaluate_run(const Experiment& experiment, const std::filesystem::path& folder, std::size_t threads) {
   const auto model = folder / "model.safetensors";
   if (!std::filesystem::exists(model)) {
-    fail("{}: no finished run there (model.safetensors is missing); finish it with parley run --resume",
+    fail("{}: holds no finished run (model.safetensors is missing); finish it with parley run --resume",
          folder.string());
   }
   if (experiment.settings.among_peers) {
@@ -336,26 +376,25 @@ Json evaluate_run(const Experiment& experiment, const std::filesystem::path& fol
          folder.string(), experiment.settings.method.text("name"));
   }
   RunFolder run(folder, real_files());
+  const Json info = RunFolder::read_info(folder).value_or(Json::object());
   ClientStore store(ClientStore::Keep::memory, run.client_folder(), real_files(), fingerprint(identity(run.config())));
   const auto engine = make_engine(experiment, store, threads);
   if (const auto checkpoint = run.resume(engine->state())) {
     store.read_at(checkpoint->round);
     engine->restore(checkpoint->progress.value("engine", Json()));
-  } else if (experiment.settings.evaluate.flag("clients") &&
-             RunFolder::read_info(folder).value_or(Json::object()).value("clients_remembering", 0u) > 0) {
+  } else if (experiment.settings.evaluate.flag("clients") && info.value("clients_remembering", 0u) > 0) {
     fail(
         "evaluate.clients = true: {} was run without checkpoints (run.checkpoint_every = 0), and what its clients keep "
         "to themselves is gone; run it again with checkpoints",
         folder.string());
   }
-  const Json info = RunFolder::read_info(folder).value_or(Json::object());
   const TensorFile weights = read_safetensors(model);
   const Json checksums = info.value("checksums", Json::object());
   if (checksums.value("model.safetensors", weights.checksum) != weights.checksum) {
     fail("{}: not the model that this run ended with; restore it, or run again", model.string());
   }
   engine->state().restore(weights, model.string());
-  require_same_inputs(experiment, info.value("inputs", Json::object()), folder);
+  require_same_inputs(fingerprints_of_inputs(experiment), info.value("inputs", Json::object()), folder);
   const auto rounds = static_cast<std::size_t>(experiment.settings.run.integer("rounds"));
   Json line = {{"round", rounds}};
   add_evaluation(line, experiment, *engine, rounds, true);

@@ -26,6 +26,7 @@ struct RunControls {
   bool overwrite = false;  // of a study: whether runs with other settings may be replaced
   std::string label;       // how the run is called in tables and plots; empty: the method's name
   Files* files = &real_files();
+  bool save_every_round = false;    // whatever run.checkpoint_seconds says: others rely on finished rounds
   MakeExecutor make_executor = {};  // who runs the client sides; none: threads of this process
   MakeErrands make_errands = {};    // the same where rounds are buffered; none: the simulated clock
   Progress* progress = nullptr;

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
-#include "parley/engine/cohort.h"
+#include "parley/base/timeline.h"
 
 namespace parley {
 
@@ -26,9 +27,10 @@ ServerSide::ServerSide(const ServerSetup& setup) : ServerSide(setup, starting_st
 ServerSide::ServerSide(const ServerSetup& setup, State state)
     : setup_(setup), schema_(share(setup.method->schema())), state_(std::move(state)) {}
 
-OpenRound ServerSide::open(std::size_t number, std::span<const std::size_t> sizes) const {
+OpenRound ServerSide::open(std::size_t number, const Roster& roster) const {
+  const Span span("open round", number);
   return {.number = number,
-          .cohort = draw_cohort(sizes, setup_.participation, setup_.seed, number, setup_.method->cohort_rule()),
+          .cohort = roster.draw(setup_.participation, setup_.seed, number, setup_.method->cohort_rule()),
           .broadcast = Broadcast(state_, number)};
 }
 
@@ -48,12 +50,13 @@ void ServerSide::require_enough(const OpenRound& round, const FoldedRound& folde
   for (const auto& refusal : std::span(folded.refused).first(std::min(kShown, folded.refused.size()))) {
     shown.push_back(fmt::format("client {}: {}", round.cohort[refusal.position], refusal.reason));
   }
-  fail<RunError>("round {}: only {} of {} clients were accepted, {} are needed (server.min_clients); {}{}",
-                 round.number, accepted, asked, least, fmt::join(shown, "; "),
+  fail<RunError>("round {}: only {} of {} accepted, and server.min_clients asks for {}; {}{}", round.number, accepted,
+                 counted(asked, "client was", "clients were"), least, fmt::join(shown, "; "),
                  folded.refused.size() > kShown ? fmt::format("; and {} more", folded.refused.size() - kShown) : "");
 }
 
 ClosedRound ServerSide::close(const OpenRound& round, FoldedRound& folded) {
+  const Span span("server", round.number);
   require_enough(round, folded);
   State next = state_;  // so that a failed step leaves the state of the round before
   for (std::size_t i = setup_.stages->size(); i-- > 0;) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "parley/base/secrets.h"
+#include "parley/engine/cohort.h"
 #include "parley/engine/fold.h"
 #include "parley/methods/method.h"
 #include "parley/stages/stage.h"
@@ -60,8 +61,7 @@ class ServerSide {
   const State& state() const { return state_; }
   const SharedSchema& schema() const { return schema_; }
 
-  // `sizes` says how many examples each client of the federation holds.
-  OpenRound open(std::size_t number, std::span<const std::size_t> sizes) const;
+  OpenRound open(std::size_t number, const Roster& roster) const;
   // Throws RefusedUpdate for an answer that does not fit the schema, is not finite, or answers another round.
   void check(const OpenRound& round, const Update& update) const;
   ClosedRound close(const OpenRound& round, FoldedRound& folded);

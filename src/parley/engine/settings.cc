@@ -18,6 +18,11 @@ std::vector<Option> run_options() {
       {"seed", std::int64_t{1}, "names every random stream of the run", at_least(0)},
       {"rounds", std::int64_t{10}, "rounds of communication", at_least(1)},
       {"checkpoint_every", std::int64_t{1}, "rounds between checkpoints; 0 writes none", at_least(0)},
+      {"checkpoint_seconds", 1.0,
+       "least seconds between checkpoints, and the most work that a kill can cost rounds that are faster; the first "
+       "and "
+       "the last round always have one",
+       at_least(0.0)},
   };
 }
 
@@ -131,7 +136,8 @@ std::vector<Option> serve_options() {
   return {
       {"nodes", std::int64_t{0},
        "nodes with data of their own; 0: one node for each client that [partition] deals examples to", at_least(0)},
-      {"deadline", 0.0, "seconds after which a round goes on without who has no answer yet; 0 waits for all",
+      {"deadline", 0.0,
+       "seconds after which a round goes on without the clients that have not answered; 0 waits for all",
        at_least(0.0)},
       {"quorum", std::int64_t{0},
        "answers that are waited for even beyond the deadline; 0 means server.min_clients, or half the cohort",

@@ -28,6 +28,7 @@ Config with_method(const Config& file, const std::string& spec, std::string& lab
   config.share();
   const auto parts = split_outside_lists(spec, ':');
   if (parts.empty() || parts[0].empty()) fail("--methods: expected names such as fedavg,fedprox:mu=0.1");
+  if (parts[0].find(' ') != std::string::npos) fail("--methods: '{}': put commas between methods", parts[0]);
   // The plain keys of [method] are meant for the method that the file names, not for its rivals.
   if (parts[0] != config.text("method", "name", "fedavg")) config.erase("method");
   config.set("method", "name", parts[0]);

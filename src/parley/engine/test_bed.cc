@@ -57,9 +57,11 @@ void TestBed::serve(std::size_t round, Sum& sum) {
 }
 
 void TestBed::round(std::size_t number) {
-  std::vector<std::size_t> everyone(rows_.size());
-  std::iota(everyone.begin(), everyone.end(), 0u);
-  round(number, everyone);
+  std::vector<std::size_t> holders;
+  for (std::size_t client = 0; client < rows_.size(); ++client) {
+    if (!rows_[client].empty()) holders.push_back(client);
+  }
+  round(number, holders);
 }
 
 void TestBed::round(std::size_t number, const std::vector<std::size_t>& cohort) {
@@ -123,6 +125,8 @@ void TestBed::build(const std::string& method, const Settings& settings, const s
   layout_ = std::make_shared<const Layout>(with_layers(shown->layout(), shown->layers()));
   initial_.assign(layout_->size(), 0.0f);
   const auto make_optimizer = optimizers.at(client_.text("optimizer")).make;
+  std::vector<std::size_t> sizes;
+  for (const auto& rows : rows_) sizes.push_back(rows.size());
   const MethodContext context{.options = options_,
                               .client = client_,
                               .server = server_options_,
@@ -131,7 +135,8 @@ void TestBed::build(const std::string& method, const Settings& settings, const s
                               .task = {data_.shape, shown->outputs(), shown->loss()},
                               .clients = rows_.size(),
                               .examples = data_.size(),
-                              .seed = 1};
+                              .seed = 1,
+                              .sizes = sizes};
   method_ = carry_optimizer_state(aggregate_by_role(entry.make(context), method, context), context,
                                   make_optimizer(client_)->slots());
   method_->check_model(new_model_);

@@ -48,9 +48,11 @@ double dot(const Dense& a, const Dense& b) {
 
 }  // namespace
 
-void times_kronecker(std::span<float> weights, std::size_t rows, std::size_t width, const KroneckerTerm& term) {
+void times_kronecker(std::span<float> weights, std::size_t rows, std::size_t width,
+                     std::span<const KroneckerTerm> terms) {
   Map<float> w(weights.data(), index(rows), index(width));
-  const Dense product = unpack<double>(term.outputs, rows) * w.cast<double>() * unpack<double>(term.inputs, width);
+  Dense product;
+  Operator(terms, rows, width).apply(w.cast<double>(), product);
   w = product.cast<float>();
 }
 

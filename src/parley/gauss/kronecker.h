@@ -16,8 +16,9 @@ struct KroneckerTerm {
   std::span<const float> outputs;  // B
 };
 
-// In place, from W to B·W·A.
-void times_kronecker(std::span<float> weights, std::size_t rows, std::size_t width, const KroneckerTerm& term);
+// In place, from W to Σ w B·W·A; in double but for the result.
+void times_kronecker(std::span<float> weights, std::size_t rows, std::size_t width,
+                     std::span<const KroneckerTerm> terms);
 
 struct CgReport {
   std::size_t steps = 0;

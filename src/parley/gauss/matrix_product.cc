@@ -19,6 +19,12 @@ void times_precision(std::span<float> weights, std::size_t rows, std::size_t wid
   w = (w * unpack<float>(packed, width)).eval();
 }
 
+void times_precision(std::span<float> weights, std::size_t rows, std::size_t width, std::span<const double> packed) {
+  Map<float> w(weights.data(), index(rows), index(width));
+  const Matrix<double> product = w.cast<double>() * unpack<double>(packed, width);
+  w = product.cast<float>();
+}
+
 bool solve_mean(std::span<const double> packed, std::size_t width, std::size_t rows, std::span<double> moments) {
   const Eigen::LLT<Matrix<double>> factor(unpack<double>(packed, width));
   if (factor.info() != Eigen::Success) return false;

@@ -22,6 +22,8 @@ void pack_symmetric(std::span<const float> full, std::size_t width, float scale,
 
 // In place, from W (`rows` × `width`, row-major) to W·A.
 void times_precision(std::span<float> weights, std::size_t rows, std::size_t width, std::span<const float> packed);
+// The same in double but for the result: all that is lost on the way back is the rounding of W·A to float.
+void times_precision(std::span<float> weights, std::size_t rows, std::size_t width, std::span<const double> packed);
 
 // In place, moments·A⁻¹: from W·A back to W. Returns false when A is not positive definite; nothing is changed then.
 bool solve_mean(std::span<const double> packed, std::size_t width, std::size_t rows, std::span<double> moments);

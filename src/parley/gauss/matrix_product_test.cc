@@ -164,6 +164,52 @@ TEST(LowRank, FindsAMatrixOfThatRankAndKeepsTheTrace) {
   EXPECT_NEAR(kept / trace, 1.0, 1e-4);
 }
 
+// Images: a few smooth strokes on a black ground, 28 × 28, as wide and as ill-conditioned as MNIST's moments.
+std::vector<std::vector<float>> strokes(Stream& stream, std::size_t count) {
+  std::vector<std::vector<float>> images;
+  for (std::size_t n = 0; n < count; ++n) {
+    std::vector<float> image(785, 0.0f);
+    image.back() = 1.0f;
+    const double x0 = 9 + 10 * stream.uniform(), y0 = 9 + 10 * stream.uniform(), slope = 2 * stream.uniform() - 1;
+    for (std::size_t p = 0; p < 784; ++p) {
+      const double dx = static_cast<double>(p % 28) - x0, dy = static_cast<double>(p / 28) - y0;
+      const double across = dx - slope * dy, along = dy / 8;
+      image[p] = static_cast<float>(std::exp(-across * across - along * along * along * along));
+    }
+    images.push_back(std::move(image));
+  }
+  return images;
+}
+
+// One client's way there and back in float32: the step alone keeps its own digits, the weights drown them.
+TEST(MatrixProduct, StepsOutliveFloat32WhereWeightsDoNot) {
+  Stream stream(8, "float32");
+  constexpr std::size_t d = 785, out = 10;
+  auto moments = gram(strokes(stream, 400));
+  double trace = 0.0;
+  for (std::size_t i = 0; i < d; ++i) trace += double{moments[i * (d + 1)]};
+  const auto a = packed(moments, d, static_cast<float>(0.1 * trace / d));
+  const Doubles exact(a.begin(), a.end());
+  std::vector<float> weights(out * d), step(out * d);
+  for (float& w : weights) w = static_cast<float>(0.05 * stream.normal());
+  for (float& s : step) s = static_cast<float>(1e-4 * stream.normal());
+  const auto lost = [&](std::vector<float> sent) {  // the largest error of a number, there and back
+    const std::vector<float> before = sent;
+    times_precision(sent, out, d, std::span<const double>(exact));
+    Doubles back(sent.begin(), sent.end());
+    EXPECT_TRUE(solve_mean(exact, d, out, back));
+    double worst = 0.0;
+    for (std::size_t i = 0; i < back.size(); ++i) worst = std::max(worst, std::abs(back[i] - double{before[i]}));
+    return worst;
+  };
+  std::vector<float> moved(out * d);
+  for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = weights[i] + step[i];
+  const double of_step = lost(step), of_weights = lost(moved);
+  // Rounding a number of W·A (2⁻²⁴) is amplified by at most the condition, which the ridge bounds by d/0.1 + 1.
+  EXPECT_LT(of_step, 1e-4 * 4 * std::ldexp(1.0, -24) * (d / 0.1 + 1));
+  EXPECT_GT(of_weights, 100 * of_step);
+}
+
 TEST(Kronecker, OneTermIsTheIdentityAndSeveralSolveTheirSystem) {
   Stream stream(6, "kronecker");
   constexpr std::size_t d = 6, out = 4;
@@ -177,27 +223,20 @@ TEST(Kronecker, OneTermIsTheIdentityAndSeveralSolveTheirSystem) {
   Doubles moments(out * d, 0.0);
   for (std::size_t n = 0; n < 3; ++n) {
     terms.push_back({0.2 + 0.1 * static_cast<double>(n), inputs[n], outputs[n]});
+    const auto term = std::span<const KroneckerTerm>(terms).subspan(n, 1);
     std::vector<float> own = weights[n];
-    times_kronecker(own, out, d, terms[n]);
-    if (n == 0) {
-      Doubles alone(own.begin(), own.end());
-      const KroneckerTerm unweighted{1.0, inputs[0], outputs[0]};
-      EXPECT_LT(solve_kronecker(std::span(&unweighted, 1), out, d, 5, 1e-9, alone).residual, 1e-9);
-      for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(alone[i], weights[0][i], 1e-4);
-    }
-    for (std::size_t i = 0; i < own.size(); ++i) moments[i] += terms[n].weight * own[i];
+    times_kronecker(own, out, d, term);
+    Doubles alone(own.begin(), own.end());
+    EXPECT_LT(solve_kronecker(term, out, d, 5, 1e-9, alone).residual, 1e-9);
+    for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(alone[i], weights[n][i], 1e-4);
+    for (std::size_t i = 0; i < own.size(); ++i) moments[i] += double{own[i]};
   }
   Doubles solution = moments;
   const auto report = solve_kronecker(terms, out, d, 100, 1e-10, solution);
   EXPECT_LT(report.residual, 1e-10);
   // Put back, the solution gives the moments.
-  const std::vector<float> rounded(solution.begin(), solution.end());
-  Doubles again(out * d, 0.0);
-  for (const auto& term : terms) {
-    std::vector<float> own = rounded;
-    times_kronecker(own, out, d, term);
-    for (std::size_t i = 0; i < own.size(); ++i) again[i] += term.weight * own[i];
-  }
+  std::vector<float> again(solution.begin(), solution.end());
+  times_kronecker(again, out, d, terms);
   for (std::size_t i = 0; i < moments.size(); ++i) EXPECT_NEAR(again[i], moments[i], 2e-3);
 }
 
@@ -215,10 +254,10 @@ TEST(Kronecker, EqualFactorsOfTheOutputsAreTheProductOfTheInputsAlone) {
   for (int n = 0; n < 2; ++n) {
     terms.push_back({0.5, inputs[n], b});
     std::vector<float> own = weights[n], plain = weights[n];
-    times_kronecker(own, out, d, terms[n]);
+    times_kronecker(own, out, d, std::span<const KroneckerTerm>(terms).subspan(static_cast<std::size_t>(n), 1));
     times_precision(plain, out, d, inputs[n]);
     for (std::size_t i = 0; i < own.size(); ++i) {
-      moments[i] += 0.5 * own[i];
+      moments[i] += own[i];
       simple[i] += 0.5 * plain[i];
     }
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += 0.5 * inputs[n][i];

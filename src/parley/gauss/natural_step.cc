@@ -1,6 +1,7 @@
 #include "parley/gauss/natural_step.h"
 
 #include <Eigen/Cholesky>
+#include <Eigen/Eigenvalues>
 #include <cmath>
 #include <vector>
 
@@ -64,6 +65,19 @@ double fisher_norm(const FisherFactors& factors, std::span<const double> step) {
   const Dense right = v * unpack<double>(factors.inputs, factors.width);
   const Dense left = unpack<double>(factors.outputs, factors.rows) * v;
   return (left.array() * right.array()).sum();
+}
+
+std::vector<double> fisher_spectrum(const FisherFactors& factors) {
+  const auto eigenvalues = [](std::span<const float> packed, std::size_t width) -> Eigen::VectorXd {
+    return Eigen::SelfAdjointEigenSolver<Dense>(unpack<double>(packed, width), Eigen::EigenvaluesOnly).eigenvalues();
+  };
+  const Eigen::VectorXd inputs = eigenvalues(factors.inputs, factors.width);
+  const Eigen::VectorXd outputs = eigenvalues(factors.outputs, factors.rows);
+  std::vector<double> all;
+  for (const double b : outputs) {
+    for (const double a : inputs) all.push_back(a * b);
+  }
+  return all;
 }
 
 void colour_by_fisher(const FisherFactors& factors, double examples, double prior, std::span<float> noise) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace parley {
 
@@ -27,6 +28,9 @@ void times_fisher(const FisherFactors& factors, double damping, std::span<double
 
 // tr(B V A Vᵀ): twice the KL divergence between the model's predictions before and after a small step V.
 double fisher_norm(const FisherFactors& factors, std::span<const double> step);
+
+// All eigenvalues of A ⊗ B, rows × width of them.
+std::vector<double> fisher_spectrum(const FisherFactors& factors);
 
 // Turns standard normals, rows × width, into a draw with the inverse of (√n·A + π√p·I) ⊗ (√n·B + √p/π·I) as covariance,
 // in place: the posterior of n examples and the prior precision p (Ritter et al. 2018, Eq. 7). REQUIRES prior > 0.

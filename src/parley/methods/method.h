@@ -177,9 +177,12 @@ struct MethodContext {
   std::shared_ptr<const Layout> layout;
   Task task;  // what goes into the model and comes out of it
   std::size_t clients;
-  std::size_t examples;  // of all clients
-  std::uint64_t seed;    // of the run; names the streams of start() and server()
+  std::size_t examples;                 // of all clients
+  std::uint64_t seed;                   // of the run; names the streams of start() and server()
+  std::vector<std::size_t> sizes = {};  // how many examples each client holds
 
+  // Clients that hold data. The others never take part: a share of anything that was left to them would be lost.
+  std::size_t holders() const;
   // The same with other options for [method], or for [aggregate].
   MethodContext with_options(const Options& other) const;
   MethodContext with_aggregate(const Options& other) const;

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/model/losses.h"
 
@@ -92,7 +93,7 @@ Evaluation nothing_yet(const View& view) {
 
 void require_finite(const Evaluation& result, std::size_t examples, const char* remedy) {
   if (std::isfinite(result.loss_sum)) return;
-  fail<RunError>("evaluation: the loss on {} examples is not finite: {}", examples, remedy);
+  fail<RunError>("evaluation: the loss on {} is not finite: {}", counted(examples, "example"), remedy);
 }
 
 template <class T>

@@ -56,6 +56,7 @@ TEST(Evaluation, AgreesWithAHandComputedExample) {
   EXPECT_NEAR(result.brier(), 2.0 * (0.01 + 0.81 + 0.04) / 3.0, 1e-6);
   EXPECT_EQ(result.class_total, (std::vector<std::size_t>{1, 2}));
   EXPECT_EQ(result.class_correct, (std::vector<std::size_t>{1, 1}));
+  EXPECT_EQ(result.confusion, (std::vector<std::size_t>{1, 0, 1, 1})) << "one of class 1 was taken for class 0";
   // Bin (13/15, 14/15]: two rows, mean confidence 0.9, accuracy ½. Bin (11/15, 12/15]: one row,
   // 0.8, right.
   EXPECT_EQ(result.bins[13].count, 2u);
@@ -100,6 +101,8 @@ TEST(Evaluation, OfRegressionIsInTheTargetsOwnUnits) {
   EXPECT_DOUBLE_EQ(own.r2().value(), result.r2().value());
   own.merge(own);
   EXPECT_NEAR(own.mae(), (2 * 0.5 + 10 * 2.0) / 2, 1e-6);
+  EXPECT_NEAR(own.rmse(), (2 * std::sqrt(0.5) + 10 * 2.0) / 2, 1e-6);
+  EXPECT_DOUBLE_EQ(own.r2().value(), result.r2().value());
 
   data.targets = {3, 0.1f, 3, 0.1f};
   EXPECT_FALSE(evaluate(model, WholeView(data).view()).r2());
@@ -124,6 +127,7 @@ TEST(Evaluation, OfPartsMergesIntoTheWhole) {
   EXPECT_EQ(merged.correct, expected.correct);
   EXPECT_EQ(merged.class_total, expected.class_total);
   EXPECT_EQ(merged.class_correct, expected.class_correct);
+  EXPECT_EQ(merged.confusion, expected.confusion);
   EXPECT_NEAR(merged.loss(), expected.loss(), 1e-12);
   EXPECT_NEAR(merged.brier(), expected.brier(), 1e-12);
   EXPECT_NEAR(merged.ece(), expected.ece(), 1e-12);

@@ -10,8 +10,8 @@
 namespace parley {
 namespace {
 
-constexpr std::size_t kDrawn = 600;  // visits of a run; more would be a thicket
-constexpr double kWidth = 860.0, kHeight = 240.0, kMargin = 34.0;
+constexpr std::size_t kDrawn = 600;     // visits of a run; more would be a thicket
+constexpr std::size_t kMostInKey = 24;  // models; the table below has them all
 
 // What one model did in a run.
 struct Journey {
@@ -49,13 +49,9 @@ std::span<const ReportVisit> drawn_part(const Journey& journey, std::size_t mode
 struct Frame {
   double begin = 0.0, end = 1.0;
   std::int64_t nodes = 1;  // the highest number
-  double x(double time) const {
-    return kMargin + (kWidth - 2 * kMargin) * (time - begin) / std::max(end - begin, 1e-9);
-  }
+  double x(double time) const { return 1000.0 * (time - begin) / std::max(end - begin, 1e-9); }
   double y(std::int64_t node) const {
-    return kHeight - kMargin -
-           (kHeight - 1.5 * kMargin) * static_cast<double>(node) /
-               static_cast<double>(std::max<std::int64_t>(nodes, 1));
+    return 1000.0 - 1000.0 * static_cast<double>(node) / static_cast<double>(std::max<std::int64_t>(nodes, 1));
   }
 };
 
@@ -71,7 +67,8 @@ Frame frame_of(const std::map<std::int64_t, Journey>& journeys) {
   return frame;
 }
 
-// A line along the nodes, a dot for each visit that is larger the more was gained there, a cross for one that was lost.
+// A line along the nodes, a dot for each visit that is larger the more was gained there, a square for one that was
+// lost.
 std::string path(std::int64_t model, std::span<const ReportVisit> visits, const Frame& frame) {
   std::string line, marks;
   for (const auto& visit : visits) {
@@ -79,38 +76,42 @@ std::string path(std::int64_t model, std::span<const ReportVisit> visits, const 
     if (visit.gain) {
       line += fmt::format("{:.1f},{:.1f} ", x, y);
       marks += fmt::format(
-          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\"><title>model {} at node {}, {:.2f} s: {:+.1f} "
-          "points</title></circle>",
-          x, y, 1.5 + 3.0 * std::max(*visit.gain, 0.0), model, visit.node, visit.end, 100.0 * *visit.gain);
+          "<path d=\"M{:.1f} {:.1f}h0\" stroke-width=\"{:.1f}\"><title>model {} at node {}, {:.2f} s: {:+.1f} "
+          "points</title></path>",
+          x, y, 4.0 + 6.0 * std::max(*visit.gain, 0.0), model, visit.node, visit.end, 100.0 * *visit.gain);
     } else {
-      marks +=
-          fmt::format("<path d=\"M{:.1f} {:.1f}l6 6m0 -6l-6 6\" fill=\"none\"><title>lost at node {}</title></path>",
-                      x - 3, y - 3, visit.node);
+      marks += fmt::format("<path class=\"lost\" d=\"M{:.1f} {:.1f}h0\"><title>model {} lost at node {}</title></path>",
+                           x, y, model, visit.node);
     }
   }
-  const auto colour = static_cast<std::size_t>(model) % kColours;
-  return fmt::format(
-      "<g fill=\"var(--s{0})\" stroke=\"var(--s{0})\"><polyline points=\"{1}\" fill=\"none\" stroke-opacity=\"0.35\"/>"
-      "{2}</g>\n",
-      colour, line, marks);
+  return fmt::format("<g stroke=\"var(--s{0})\"><polyline points=\"{1}\"/>{2}</g>\n",
+                     static_cast<std::size_t>(model) % kColours, line, marks);
 }
 
 std::string drawing(const std::map<std::int64_t, Journey>& journeys) {
   const Frame frame = frame_of(journeys);
   std::string paths;
   for (const auto& [model, journey] : journeys) paths += path(model, drawn_part(journey, journeys.size()), frame);
-  const auto text = [](double x, double y, const char* anchor, const std::string& what) {
-    return fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\" font-size=\"11\" fill=\"currentColor\">{}</text>", x,
-                       y, anchor, what);
+  const auto seconds = [&](double share) {
+    return fmt::format("{:.1f} s", frame.begin + share * (frame.end - frame.begin));
   };
-  return fmt::format(
-      "<svg viewBox=\"0 0 {} {}\" width=\"100%\" role=\"img\" aria-label=\"Paths of the models over nodes and "
-      "simulated "
-      "time\">{}{}{}{}\n{}</svg>\n",
-      kWidth, kHeight, text(kMargin, kHeight - 10, "start", fmt::format("{:.1f} s", frame.begin)),
-      text(kWidth - kMargin, kHeight - 10, "end", fmt::format("{:.1f} simulated seconds", frame.end)),
-      text(kMargin - 6, kHeight - kMargin, "end", "0"),
-      text(kMargin - 6, kMargin / 2 + 8, "end", fmt::format("{}", frame.nodes)), paths);
+  std::vector<std::string> nodes{fmt::format("node {}", frame.nodes)};
+  if (frame.nodes > 3) nodes.push_back(fmt::format("{}", frame.nodes / 2));
+  nodes.push_back("0");
+  return framed_drawing(paths, "Paths of the models over nodes and simulated time", nodes,
+                        {seconds(0.0), "simulated time", seconds(1.0)});
+}
+
+// Which colour is which model.
+std::string key(const std::map<std::int64_t, Journey>& journeys) {
+  std::string entries;
+  std::size_t shown = 0;
+  for (const auto& [model, journey] : journeys) {
+    if (++shown > kMostInKey) break;
+    entries += fmt::format("<span>{}model {}</span>", swatch(static_cast<std::size_t>(model) % kColours), model);
+  }
+  if (journeys.size() > kMostInKey) entries += "<span>…</span>";
+  return fmt::format("<p class=\"key\">{}</p>\n", entries);
 }
 
 std::string journey_table(const std::map<std::int64_t, Journey>& journeys) {
@@ -119,14 +120,23 @@ std::string journey_table(const std::map<std::int64_t, Journey>& journeys) {
     const std::string gain = journey.trained == 0
                                  ? "–"
                                  : fmt::format("{:+.2f}", 100.0 * journey.gain / static_cast<double>(journey.trained));
-    rows += fmt::format("<tr><th scope=\"row\">model {}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", model,
-                        journey.trained, journey.nodes.size(), journey.lost, gain);
+    rows += fmt::format(
+        "<tr><th scope=\"row\"><span class=\"label\">{}<span>model "
+        "{}</span></span></th><td>{}</td><td>{}</td><td>{}</td>"
+        "<td>{}</td></tr>\n",
+        swatch(static_cast<std::size_t>(model) % kColours), model, journey.trained, journey.nodes.size(), journey.lost,
+        gain);
   }
+  const std::string heads =
+      column_head("Visits", "how often the model was trained at a node") +
+      column_head("Different nodes", "at how many nodes it was trained") +
+      column_head("Lost or refused", "visits to nodes that died, or whose training did not count") +
+      column_head("Mean gain, points", "accuracy on the node's own test rows after training there, less that before");
   return fmt::format(
-      "<div class=\"table small\"><table>\n<thead><tr><th scope=\"col\">Model</th><th scope=\"col\">Visits</th>"
-      "<th scope=\"col\">Different nodes</th><th scope=\"col\">Lost or refused</th>"
-      "<th scope=\"col\">Mean gain, points</th></tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
-      rows);
+      "<div class=\"table small\"><table>\n<thead><tr><th "
+      "scope=\"col\">Model</th>{}</tr></thead>\n<tbody>\n{}</tbody>\n"
+      "</table></div>\n",
+      heads, rows);
 }
 
 }  // namespace
@@ -137,15 +147,15 @@ std::string lineage_section(const ReportData& data) {
     const auto journeys = journeys_of(run);
     if (journeys.empty()) continue;
     runs += fmt::format("<details{}><summary>{} <span class=\"mono\">{}</span></summary>\n{}{}</details>\n",
-                        runs.empty() ? " open" : "", escape(run.label), escape(run.name), drawing(journeys),
-                        journey_table(journeys));
+                        runs.empty() ? " open" : "", escape(run.label), escape(run.name),
+                        key(journeys) + drawing(journeys), journey_table(journeys));
   }
   if (runs.empty()) return "";
   return fmt::format(
       "\n<section aria-labelledby=\"h-lineage\">\n<h2 id=\"h-lineage\">Lineage of the travelling models</h2>\n"
       "<p class=\"note\">Where each model has been, node by node; a dot is a visit, larger the more was gained there, "
-      "a "
-      "cross one that was lost. Gain: accuracy on the node's own test rows after training there, less that before. At "
+      "a square one that was lost. Gain: accuracy on the node's own test rows after training there, less that before. "
+      "At "
       "most the last {} visits of a run are drawn; the tables count all.</p>\n<div class=\"card "
       "configs\">\n{}</div>\n</section>\n",
       kDrawn, runs);

@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/files.h"
 #include "parley/report/report.h"
@@ -29,6 +30,19 @@ std::string name_of(const fs::path& folder) {
 // Json::parse without its exception, whose message speaks of bytes and states of a parser.
 Json parse(std::string_view text) {
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+// Their names, or that of the folder that they are in, or their number: as much as a line can hold.
+std::string name_of_all(std::span<const fs::path> folders) {
+  constexpr std::size_t kNamed = 3;
+  std::string names;
+  for (const auto& folder : folders) names += (names.empty() ? "" : ", ") + name_of(folder);
+  if (folders.size() <= kNamed) return names;
+  const fs::path parent = folders.front().parent_path();
+  const bool together = !parent.empty() && std::ranges::all_of(folders, [&](const fs::path& folder) {
+    return folder.parent_path() == parent;
+  });
+  return together ? name_of(parent) : counted(folders.size(), "folder");
 }
 
 // The members of run.json, each optional; one of the wrong type is refused by name.
@@ -84,6 +98,7 @@ void read_run_file(const fs::path& path, ReportRun& run) {
   file.get(file.json(), "parameters", run.parameters);
   file.get(file.json(), "wall_seconds", run.wall_seconds);
   file.get("label_histogram", run.label_histogram);
+  file.get(file.json(), "clients", run.client_count);
   file.get("class_names", run.class_names);
   Json machine = Json::object();
   file.get("machine", machine);
@@ -233,10 +248,9 @@ std::vector<fs::path> runs_of(const fs::path& folder) {
 ReportData read_runs(std::span<const fs::path> folders) {
   if (folders.empty()) fail("no run folder given; 'parley report DIR…' takes run folders or folders of them");
   ReportData data;
+  data.name = name_of_all(folders);
   std::set<fs::path> seen;
   for (const auto& folder : folders) {
-    if (!data.name.empty()) data.name += ", ";
-    data.name += name_of(folder);
     for (const auto& path : runs_of(folder)) {
       if (seen.insert(fs::canonical(path)).second) data.runs.push_back(read_run(path));
     }

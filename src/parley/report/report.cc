@@ -10,6 +10,7 @@
 #include <set>
 #include <string_view>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/report/classes.h"
 #include "parley/report/clients.h"
@@ -22,7 +23,6 @@ namespace parley {
 namespace {
 
 using Json = nlohmann::json;
-constexpr const char* kDashes[] = {"", "7 4", "2 4", "10 3 2 3"};
 
 // JSON inside a <script> element: '<' stands only in strings there, and must not begin "</script" or "<!--".
 std::string script_json(const Json& json) {
@@ -84,22 +84,28 @@ std::string cell_text(const Spread& value, Format format) {
   return fmt::format("{} <span class=\"sd\">± {}</span>", format(value.mean), format(value.deviation));
 }
 
-std::string swatch(std::size_t group) {
-  const char* dash = kDashes[group / kColours % std::size(kDashes)];
-  return fmt::format(
-      "<svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\"><line x1=\"0\" x2=\"22\" y1=\"5\" y2=\"5\" "
-      "stroke=\"var(--s{})\"{}/></svg>",
-      group % kColours, *dash ? fmt::format(" stroke-dasharray=\"{}\"", dash) : "");
-}
-
 // "done", "running, 12 of 20 rounds".
 std::string state_text(const ReportRun& run) {
   if (run.state == "done" || !run.planned_rounds) return run.state;
-  return fmt::format("{}, {} of {} rounds", run.state, run.rounds.size(), *run.planned_rounds);
+  return fmt::format("{}, {} of {}", run.state, run.rounds.size(), counted(*run.planned_rounds, "round"));
 }
 
 std::string state_badge(const ReportRun& run) {
   return fmt::format("<span class=\"state{}\">{}</span>", run.state == "done" ? " done" : "", escape(state_text(run)));
+}
+
+// Whether the means of two groups of seeds differ by no more than chance makes likely: Welch's test at 5 %, whose bound
+// is wide where seeds are few.
+bool level(const Spread& a, const Spread& b) {
+  constexpr double kBounds[] = {12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23};  // of Student's t
+  if (a.count < 2 || b.count < 2) return false;
+  const auto part = [](const Spread& s) { return s.deviation * s.deviation / static_cast<double>(s.count); };
+  const auto freed = [&](const Spread& s) { return part(s) * part(s) / static_cast<double>(s.count - 1); };
+  const double variance = part(a) + part(b);
+  if (variance == 0.0) return a.mean == b.mean;
+  const auto freedom = static_cast<std::size_t>(variance * variance / (freed(a) + freed(b)));
+  const double bound = freedom > std::size(kBounds) ? 2.0 : kBounds[std::max<std::size_t>(freedom, 1) - 1];
+  return std::abs(a.mean - b.mean) <= bound * std::sqrt(variance);
 }
 
 // ---- result table ---------------------------------------------------------------------------------------------------
@@ -137,20 +143,20 @@ std::vector<Column> result_columns(const std::vector<ReportGroup>& groups) {
   return columns;
 }
 
-// Cells whose text equals the best one's are marked with it: a tie to the digits shown is a tie. Numbers that may still
-// change compete only with each other.
+// Cells whose text equals the best one's are marked with it, and those that its seeds do not tell from it: a tie is a
+// tie. Numbers that may still change compete only with each other.
 std::vector<std::string> column_cells(const Column& column, const std::vector<ReportGroup>& groups) {
   const bool final = groups.front().settled();
-  std::optional<double> best;
+  std::optional<Spread> best;
   for (const auto& group : groups) {
     const auto value = group.settled() == final ? column.measure(group) : std::nullopt;
-    if (value && (!best || column.best * value->mean > column.best * *best)) best = value->mean;
+    if (value && (!best || column.best * value->mean > column.best * best->mean)) best = value;
   }
   std::vector<std::string> cells;
   for (const auto& group : groups) {
     const auto value = column.measure(group);
     const bool marked = value && best && column.best != 0 && groups.size() > 1 && group.settled() == final &&
-                        column.format(value->mean) == column.format(*best);
+                        (column.format(value->mean) == column.format(best->mean) || level(*value, *best));
     cells.push_back(
         fmt::format("<td{}>{}</td>", marked ? " class=\"best\"" : "", value ? cell_text(*value, column.format) : "–"));
   }
@@ -168,10 +174,11 @@ std::string result_table(const std::vector<ReportGroup>& groups) {
   std::string head = "<th scope=\"col\">Method</th>", body;
   std::vector<std::vector<std::string>> cells;
   for (const auto& column : columns) {
-    head += fmt::format("<th scope=\"col\" title=\"{}\">{}</th>", escape(column.meaning), column.head);
+    head += column_head(column.head, column.meaning);
     cells.push_back(column_cells(column, groups));
   }
-  head += "<th scope=\"col\">Rounds</th><th scope=\"col\">Runs</th>";
+  head += column_head("Rounds", "rounds that are finished; of the run that came furthest");
+  head += column_head("Runs", "runs that differ in nothing but their seed");
   bool several = false, partial = false;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     body += fmt::format("<tr><th scope=\"row\"><span class=\"label\">{}<span>{}</span>{}</span></th>", swatch(g),
@@ -186,7 +193,8 @@ std::string result_table(const std::vector<ReportGroup>& groups) {
       "<div class=\"table result\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n", head,
       body);
   std::string note;
-  if (several) note += "Mean ± standard deviation over seeds. ";
+  if (several)
+    note += "Mean ± standard deviation over seeds; marked are the best and what the seeds do not tell from it. ";
   if (partial) note += "Where some seeds are unfinished, the numbers are those of the finished ones. ";
   if (!note.empty()) result += fmt::format("<p class=\"note\">{}</p>\n", note);
   return result;
@@ -201,12 +209,19 @@ struct Pair {
   const char* posterior;
   Format format;
   int best;  // +1: the greater is marked; -1: the less
+  const char* meaning;
 };
-constexpr Pair kPairs[] = {{"Loss", "test_loss", "posterior_loss", loss, -1},
-                           {"Accuracy, %", "test_accuracy", "posterior_accuracy", percent, +1},
-                           {"Calibration error", "test_ece", "posterior_ece", loss, -1},
-                           {"Brier score", "test_brier", "posterior_brier", loss, -1},
-                           {"Other data, AUROC", "ood_auroc", "posterior_ood_auroc", loss, +1}};
+constexpr Pair kPairs[] = {
+    {"Loss", "test_loss", "posterior_loss", loss, -1,
+     "mean negative logarithm of the probability given to the true class of a test example"},
+    {"Accuracy, %", "test_accuracy", "posterior_accuracy", percent, +1,
+     "share of the test examples whose likeliest class is the true one"},
+    {"Calibration error", "test_ece", "posterior_ece", loss, -1,
+     "by how much confidence and accuracy differ, on average over 15 bins of confidence (ECE); 0 is perfect"},
+    {"Brier score", "test_brier", "posterior_brier", loss, -1,
+     "mean squared distance of the probabilities from the truth; 0 is perfect, 2 the worst"},
+    {"Other data, AUROC", "ood_auroc", "posterior_ood_auroc", loss, +1,
+     "chance that an example of other data is doubted more than one of the test set; 0.5 is guessing"}};
 
 // The cells of the two rows of a group in one column; the better one is marked, unless they read the same.
 std::pair<std::string, std::string> pair_cells(const ReportGroup& group, const Pair& pair) {
@@ -231,7 +246,7 @@ std::vector<Pair> measured_pairs(const std::vector<ReportGroup>& groups) {
 std::string uncertainty_section(const std::vector<ReportGroup>& groups) {
   const std::vector<Pair> pairs = measured_pairs(groups);
   std::string head, body;
-  for (const auto& pair : pairs) head += fmt::format("<th scope=\"col\">{}</th>", pair.head);
+  for (const auto& pair : pairs) head += column_head(pair.head, pair.meaning);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const bool sampled = groups[g].last("posterior_loss").has_value();
     if (!sampled && !groups[g].last("ood_auroc")) continue;
@@ -303,34 +318,51 @@ std::string setting_text(const ReportData& data) {
     if (run.parameters) parameters.insert(*run.parameters);
   }
   if (parameters.size() == 1) add(grouped(static_cast<double>(*parameters.begin())) + " parameters");
-  add(fmt::format("{} run{}", data.runs.size(), data.runs.size() == 1 ? "" : "s"));
+  add(counted(data.runs.size(), "run"));
   return result;
 }
 
-// Whether the means of two groups of seeds differ by no more than chance makes likely: two standard errors.
-bool level(const Spread& a, const Spread& b) {
-  if (a.count < 2 || b.count < 2) return false;
-  const auto square = [](const Spread& s) { return s.deviation * s.deviation / static_cast<double>(s.count); };
-  return std::abs(a.mean - b.mean) <= 2.0 * std::sqrt(square(a) + square(b));
+// "fola, fedavg and 3 others".
+std::string enumerated(const std::vector<std::string>& names) {
+  constexpr std::size_t kNamed = 3;
+  std::string text = names.front();
+  for (std::size_t i = 1; i < std::min(kNamed, names.size()); ++i) {
+    text += (i + 1 == names.size() ? " and " : ", ") + names[i];
+  }
+  if (names.size() > kNamed) text += fmt::format(" and {}", counted(names.size() - kNamed, "other"));
+  return text;
+}
+
+// The groups, first among them the best, whose metric the seeds do not tell from the best one's.
+std::vector<std::string> level_with_first(const std::vector<ReportGroup>& groups, const char* metric) {
+  std::vector<std::string> labels{groups[0].label};
+  const auto top = groups[0].last(metric);
+  for (std::size_t g = 1; g < groups.size(); ++g) {
+    const auto value = groups[g].last(metric);
+    if (groups[g].settled() == groups[0].settled() && value && level(*top, *value)) labels.push_back(groups[g].label);
+  }
+  return labels;
 }
 
 // "fola ends highest, at 81.24 % test accuracy after 20 rounds; fedavg follows with 73.10 %."
 std::string finding_text(const std::vector<ReportGroup>& groups) {
   const auto first = groups[0].last("test_accuracy");
   const bool by_accuracy = first.has_value();
-  const auto top = by_accuracy ? first : groups[0].last("test_loss");
+  const char* const metric = by_accuracy ? "test_accuracy" : "test_loss";
+  const auto top = groups[0].last(metric);
   if (!top) return "No round has been finished yet.";
   const auto shown = [&](double value) { return by_accuracy ? percent(value) + " %" : loss(value); };
   const std::string what = by_accuracy ? "test accuracy" : "test loss";
-  const std::string rounds = fmt::format("{} round{}", groups[0].rounds(), groups[0].rounds() == 1 ? "" : "s");
+  const std::string rounds = counted(groups[0].rounds(), "round");
   std::string result;
-  const auto next = groups.size() < 2 ? std::nullopt : groups[1].last(by_accuracy ? "test_accuracy" : "test_loss");
+  const auto next = groups.size() < 2 ? std::nullopt : groups[1].last(metric);
+  const auto alike = level_with_first(groups, metric);
   if (!next) {
     result = fmt::format("{}: {} of {} after {}.", groups[0].label, what, shown(top->mean), rounds);
-  } else if (level(*top, *next)) {
-    const auto pair = [&](const Spread& s) { return fmt::format("{} ± {}", shown(s.mean), shown(s.deviation)); };
-    result = fmt::format("{} and {} are level after {}: a {} of {} and {}, which their seeds do not tell apart.",
-                         groups[0].label, groups[1].label, rounds, what, pair(*top), pair(*next));
+  } else if (alike.size() > 1) {
+    result = fmt::format("{} are level after {}: {} each do not tell them apart (the first has a {} of {} ± {}).",
+                         enumerated(alike), rounds, counted(top->count, "seed"), what, shown(top->mean),
+                         shown(top->deviation));
   } else {
     const std::string first_value = shown(top->mean), second = shown(next->mean);
     result = fmt::format(
@@ -343,7 +375,7 @@ std::string finding_text(const std::vector<ReportGroup>& groups) {
   for (const auto& group : groups) {
     for (const auto* run : group.runs) open += run->state != "done";
   }
-  if (open > 0) result += fmt::format(" {} run{} not finished.", open, open == 1 ? " is" : "s are");
+  if (open > 0) result += fmt::format(" {} not finished.", counted(open, "run is", "runs are"));
   return result;
 }
 
@@ -356,8 +388,8 @@ std::string footer_text(const ReportData& data) {
   for (const auto& run : data.runs) {
     if (run.cpu.empty()) continue;
     std::string machine = run.cpu;
-    if (run.cores) machine += fmt::format(", {} core{}", *run.cores, *run.cores == 1 ? "" : "s");
-    if (run.threads) machine += fmt::format(", {} thread{}", *run.threads, *run.threads == 1 ? "" : "s");
+    if (run.cores) machine += fmt::format(", {}", counted(*run.cores, "core"));
+    if (run.threads) machine += fmt::format(", {}", counted(*run.threads, "thread"));
     machines.insert(machine);
   }
   parts.insert(parts.end(), machines.begin(), machines.end());
@@ -459,7 +491,7 @@ double rounded(double value) {
 }
 
 // {"round": [1, 2, …], "metrics": {"test_loss": [0.7, null, …], …}, …}; a value that is not finite becomes null.
-Json run_json(const ReportRun& run, std::size_t group, bool counted) {
+Json run_json(const ReportRun& run, std::size_t group, bool counts) {
   std::set<std::string> keys;
   for (const auto& round : run.rounds) {
     for (const auto& [key, value] : round.values) keys.insert(key);
@@ -474,7 +506,7 @@ Json run_json(const ReportRun& run, std::size_t group, bool counted) {
       column.push_back(measured ? Json(rounded(found->second)) : Json());
     }
   }
-  return {{"name", run.name}, {"group", group}, {"counted", counted}, {"round", rounds}, {"metrics", metrics}};
+  return {{"name", run.name}, {"group", group}, {"counted", counts}, {"round", rounds}, {"metrics", metrics}};
 }
 
 // "seed 1" when only runs with that seed have this split, else their folders' names.
@@ -501,7 +533,11 @@ Json splits_json(const ReportData& data) {
   for (const auto& runs : users) {
     std::string name = split_name(runs);
     if (!taken.insert(name).second) name += ", " + runs.front()->name;
-    splits.push_back({{"name", name}, {"rows", runs.front()->label_histogram}, {"classes", runs.front()->class_names}});
+    const ReportRun& first = *runs.front();
+    splits.push_back({{"name", name},
+                      {"rows", first.label_histogram},
+                      {"clients", std::max(first.client_count, static_cast<std::int64_t>(first.label_histogram.size()))},
+                      {"classes", first.class_names}});
   }
   return splits;
 }
@@ -511,8 +547,8 @@ Json drawn(const ReportData& data, const std::vector<ReportGroup>& groups) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     labels.push_back(groups[g].label);
     for (const ReportRun* run : groups[g].runs) {
-      const auto& counted = groups[g].counted;
-      runs.push_back(run_json(*run, g, std::find(counted.begin(), counted.end(), run) != counted.end()));
+      const auto& numbers = groups[g].counted;
+      runs.push_back(run_json(*run, g, std::find(numbers.begin(), numbers.end(), run) != numbers.end()));
     }
   }
   return {{"groups", labels}, {"runs", runs}, {"splits", splits_json(data)}};

@@ -62,7 +62,8 @@ struct ReportRun {
   std::optional<std::int64_t> cores;
   std::optional<std::int64_t> threads;
   std::optional<double> wall_seconds;
-  std::vector<std::vector<std::int64_t>> label_histogram;  // client × class
+  std::vector<std::vector<std::int64_t>> label_histogram;  // client × class; of very many clients some
+  std::int64_t client_count = 0;                           // in all
   std::vector<std::string> class_names;
   std::string config;  // the text of config.toml
   std::vector<ReportRound> rounds;

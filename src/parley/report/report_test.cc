@@ -53,6 +53,12 @@ class ReportTest : public ::testing::Test {
   fs::path root_;
 };
 
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t result = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++result;
+  return result;
+}
+
 TEST_F(ReportTest, SaysWhichClientsGainFromAModelOfTheirOwn) {
   write_run("fedavg", "fedavg", 1, 0.9);
   EXPECT_EQ(render_report(read()).find("Per-client results"), std::string::npos);
@@ -98,6 +104,56 @@ TEST_F(ReportTest, CallsLevelWhatSeedsDoNotTellApart) {
   EXPECT_NE(render_report(read()).find("a ends highest, with a test accuracy of 69.00 %"), std::string::npos);
 }
 
+TEST_F(ReportTest, FewSeedsMustLieFurtherApart) {
+  // 70 and 66, each seed one point off: 2.8 standard errors, and two seeds each allow 4.3 by chance (Student's t with 2
+  // degrees of freedom). Six seeds each make that 6.3 standard errors, of 2.2 allowed.
+  for (int seed = 1; seed <= 2; ++seed) {
+    write_run(fmt::format("a{}", seed), "a", seed, seed % 2 == 1 ? 0.69 : 0.71);
+    write_run(fmt::format("b{}", seed), "b", seed, seed % 2 == 1 ? 0.65 : 0.67);
+  }
+  const std::string few = render_report(read());
+  EXPECT_NE(few.find("a and b are level after 2 rounds"), std::string::npos);
+  EXPECT_EQ(count(few, "<td class=\"best\">70.00") + count(few, "<td class=\"best\">66.00"), 4u)
+      << "final and best accuracy, of both";
+  for (int seed = 3; seed <= 6; ++seed) {
+    write_run(fmt::format("a{}", seed), "a", seed, seed % 2 == 1 ? 0.69 : 0.71);
+    write_run(fmt::format("b{}", seed), "b", seed, seed % 2 == 1 ? 0.65 : 0.67);
+  }
+  const std::string many = render_report(read());
+  EXPECT_NE(many.find("a ends highest"), std::string::npos);
+  EXPECT_EQ(count(many, "<td class=\"best\">66.00"), 0u);
+}
+
+TEST_F(ReportTest, NamesAllThatAreLevelAndCountsTheRest) {
+  for (const char* label : {"a", "b", "c", "d", "e"}) {
+    write_run(fmt::format("{}1", label), label, 1, 0.68);
+    write_run(fmt::format("{}2", label), label, 2, 0.72);
+  }
+  EXPECT_NE(render_report(read()).find("a, b, c and 2 others are level"), std::string::npos);
+}
+
+TEST_F(ReportTest, ManyFoldersAreNamedByTheOneTheyAreIn) {
+  std::vector<fs::path> folders;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    write_run(name, name, 1, 0.9);
+    folders.push_back(root_ / name);
+  }
+  EXPECT_EQ(read_runs(std::span(folders).first(2)).name, "a, b");
+  EXPECT_EQ(read_runs(folders).name, root_.filename().string());
+  write_run("elsewhere/e", "e", 1, 0.9);
+  folders.push_back(root_ / "elsewhere" / "e");
+  EXPECT_EQ(read_runs(folders).name, "5 folders");
+}
+
+TEST_F(ReportTest, EveryColumnSaysWhatItsNumbersMean) {
+  write_run("a", "a", 1, 0.9);
+  const std::string page = render_report(read());
+  for (const char* head : {"Final accuracy, %", "Best accuracy, %", "MB up", "Rounds", "Runs"}) {
+    EXPECT_NE(page.find(fmt::format("\">{}</th>", head)), std::string::npos) << head;
+    EXPECT_EQ(page.find(fmt::format("<th scope=\"col\">{}</th>", head)), std::string::npos) << head;
+  }
+}
+
 TEST_F(ReportTest, DrawsWhereTravellingModelsWent) {
   write_run("fedavg", "fedavg", 1, 0.9);
   EXPECT_EQ(render_report(read()).find("Lineage"), std::string::npos);
@@ -109,9 +165,12 @@ TEST_F(ReportTest, DrawsWhereTravellingModelsWent) {
   const std::string page = render_report(read());
   EXPECT_NE(page.find("mm &lt;4&gt; <span class=\"mono\">mm</span>"), std::string::npos);
   EXPECT_NE(page.find("model 0 at node 7, 1.50 s: +50.0 points"), std::string::npos);
-  EXPECT_NE(page.find("<th scope=\"row\">model 0</th><td>1</td><td>1</td><td>0</td><td>+50.00</td>"),
-            std::string::npos);
-  EXPECT_NE(page.find("<th scope=\"row\">model 1</th><td>0</td><td>0</td><td>1</td><td>–</td>"), std::string::npos);
+  EXPECT_NE(page.find("model 0</span></span></th><td>1</td><td>1</td><td>0</td><td>+50.00</td>"), std::string::npos);
+  EXPECT_NE(page.find("model 1</span></span></th><td>0</td><td>0</td><td>1</td><td>–</td>"), std::string::npos);
+  EXPECT_NE(page.find("stroke=\"var(--s1)\"/></svg>model 1</span>"), std::string::npos) << "the key to the colours";
+  EXPECT_NE(page.find("<div class=\"beside\"><span>node 7</span><span>3</span><span>0</span></div>"), std::string::npos)
+      << "labels outside of the drawing do not shrink with it";
+  EXPECT_NE(page.find("<span>1.5 s</span><span>simulated time</span><span>2.0 s</span>"), std::string::npos);
 }
 
 // The JSON that the page's script reads.
@@ -119,12 +178,6 @@ Json drawn(const std::string& page) {
   const std::string open = "id=\"data\">";
   const auto begin = page.find(open) + open.size();
   return Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t result = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++result;
-  return result;
 }
 
 TEST_F(ReportTest, TakesARunFolderOrAFolderOfRunFoldersSortedAndOnce) {

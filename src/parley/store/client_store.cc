@@ -59,25 +59,30 @@ ClientRecord ClientStore::read(std::size_t client, const std::string& version) c
   TensorFile file = read_safetensors(name);
   file.require_checksum(name);
   if (file.metadata[kRun] != run_) {
-    fail("{}: what this client remembers is of another run; put the records of this run back, or start it afresh",
-         name);
+    fail(
+        "{}: what this client remembers is of another run; put the records of this run back, or begin again with "
+        "--overwrite",
+        name);
   }
   if (file.metadata[kClient] != std::to_string(client)) {
-    fail("{}: this is what client {} remembers; put the record of client {} back, or start the run afresh", name,
-         file.metadata[kClient], client);
+    fail("{}: this is what client {} remembers; put the record of client {} back, or begin again with --overwrite",
+         name, file.metadata[kClient], client);
   }
   ClientRecord record;
   for (auto& [key, tensor] : file.tensors) record[key] = std::move(tensor.values);
   return record;
 }
 
-void ClientStore::open_at(std::size_t round) {
-  if (!folder_.empty()) {
-    for (const auto& file : fs::directory_iterator(folder_)) {
-      const auto name = parse_name(file.path());
-      if (name && (!name->round || *name->round > round)) fs::remove(file.path());
-    }
+void ClientStore::forget_after(std::size_t round) const {
+  if (folder_.empty()) return;
+  for (const auto& file : fs::directory_iterator(folder_)) {
+    const auto name = parse_name(file.path());
+    if (name && (!name->round || *name->round > round)) fs::remove(file.path());
   }
+}
+
+void ClientStore::open_at(std::size_t round) {
+  forget_after(round);
   read_at(round);
 }
 
@@ -93,17 +98,15 @@ std::map<std::size_t, std::size_t> ClientStore::newest_at(std::size_t round) con
   return newest;
 }
 
-void ClientStore::check_at(std::size_t round) const {
-  for (const auto& [client, version] : newest_at(round)) read(client, std::to_string(version));
-}
-
 void ClientStore::read_at(std::size_t round) {
   records_.clear();
   versions_.clear();
   staged_.clear();
+  unsaved_.clear();
   for (const auto& [client, version] : newest_at(round)) {
     versions_[client] = std::to_string(version);
-    if (keep_ == Keep::memory) records_[client] = read(client, versions_[client]);
+    ClientRecord record = read(client, versions_[client]);
+    if (keep_ == Keep::memory) records_[client] = std::move(record);
   }
 }
 
@@ -140,19 +143,31 @@ void ClientStore::stage(std::size_t client, ClientRecord record) {
 void ClientStore::commit(std::size_t round) {
   const std::string version = std::to_string(round);
   for (auto& [client, record] : staged_) {
-    if (!folder_.empty()) {
-      if (record) {
-        write(client, version, *record);
-      } else {
-        fs::rename(path(client, kNext), path(client, version));
-      }
-      auto& known = versions_[client];
-      if (!known.empty() && known != version) stale_.insert(path(client, known));
-      known = version;
+    if (record) {
+      records_[client] = std::move(*record);
+      unsaved_.insert(client);
+    } else {
+      fs::rename(path(client, kNext), path(client, version));
+      replace_version(client, version);
     }
-    if (record) records_[client] = std::move(*record);
   }
   staged_.clear();
+}
+
+void ClientStore::save(std::size_t round) {
+  if (folder_.empty()) return;
+  const std::string version = std::to_string(round);
+  for (const std::size_t client : unsaved_) {
+    write(client, version, records_.at(client));
+    replace_version(client, version);
+  }
+  unsaved_.clear();
+}
+
+void ClientStore::replace_version(std::size_t client, const std::string& version) {
+  auto& known = versions_[client];
+  if (!known.empty() && known != version) stale_.insert(path(client, known));
+  known = version;
 }
 
 void ClientStore::sweep() {

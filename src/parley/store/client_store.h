@@ -2,7 +2,8 @@
 //
 // A record is changed in two moves, so that a kill changes nothing:
 //   stage(client, record)  when the client's answer has been accepted
-//   commit(round)          when the round's checkpoint is about to be written
+//   commit(round)          when the round is over
+//   save(round)            when the round's checkpoint is about to be written
 // On disk a record is `<client>.<round>.safetensors`; versions newer than the checkpoint are ignored and removed by
 // open_at(round), older ones are removed once a newer one is safe.
 //
@@ -26,7 +27,7 @@ namespace parley {
 class ClientStore {
  public:
   enum class Keep {
-    memory,  // records stay in memory, and are written to the folder at commit
+    memory,  // records stay in memory, and are written to the folder by save()
     disk,    // only the folder: memory does not grow with the number of clients
   };
   // An empty folder path keeps records in memory alone (a run without checkpoints). `run` and the client are
@@ -34,14 +35,14 @@ class ClientStore {
   // nothing here, and is refused.
   ClientStore(Keep keep, std::filesystem::path folder, Files& files, std::string run = {});
 
-  // Throws InputError when a record of `round` or before, the newest of its client, is damaged or not this client's of
-  // this run. Reads them all, and touches no file: to be asked before a run changes anything in its folder.
-  void check_at(std::size_t round) const;
-  // Forgets everything newer than `round` and reads what is there. Throws InputError on a record that is damaged or not
-  // this client's of this run, here or in load().
-  void open_at(std::size_t round);
-  // The same for who only reads: what is newer is left out, and no file is touched.
+  // Reads the newest record of each client that is of `round` or before. Throws InputError when one is damaged or not
+  // this client's of this run, here or in load(). Touches no file: a run does so before it changes anything in its
+  // folder.
   void read_at(std::size_t round);
+  // Removes the files of everything newer than `round`.
+  void forget_after(std::size_t round) const;
+  // Both.
+  void open_at(std::size_t round);
 
   // Who has a committed record, in order.
   std::vector<std::size_t> clients() const;
@@ -49,7 +50,9 @@ class ClientStore {
   std::optional<ClientRecord> load(std::size_t client) const;
   void stage(std::size_t client, ClientRecord record);
   void commit(std::size_t round);
-  // After the checkpoint of the last commit is safe: removes the versions it replaced.
+  // Brings what is only in memory so far to the folder.
+  void save(std::size_t round);
+  // After the checkpoint of the last save is safe: removes the versions it replaced.
   void sweep();
 
  private:
@@ -57,6 +60,7 @@ class ClientStore {
   std::map<std::size_t, std::size_t> newest_at(std::size_t round) const;  // the version of each client
   ClientRecord read(std::size_t client, const std::string& version) const;
   void write(std::size_t client, const std::string& version, const ClientRecord& record) const;
+  void replace_version(std::size_t client, const std::string& version);
 
   Keep keep_;
   std::filesystem::path folder_;
@@ -65,6 +69,7 @@ class ClientStore {
   mutable std::mutex mutex_;
   std::map<std::size_t, ClientRecord> records_;                // Keep::memory
   std::map<std::size_t, std::optional<ClientRecord>> staged_;  // no value: already on disk as "next"
+  std::set<std::size_t> unsaved_;                              // committed, and in memory only
   std::map<std::size_t, std::string> versions_;                // committed version on disk
   std::set<std::filesystem::path> stale_;
 };

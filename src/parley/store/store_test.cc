@@ -41,6 +41,7 @@ TEST_P(ClientStores, StageCommitLoad) {
   store.stage(7, record(1));
   EXPECT_FALSE(store.load(7)) << "staged is not committed";
   store.commit(1);
+  store.save(1);
   EXPECT_EQ(store.load(7), record(1));
 }
 
@@ -51,13 +52,16 @@ TEST_P(ClientStores, ReopensAtTheCheckpointsRound) {
     store.stage(1, record(1));
     store.stage(2, record(10));
     store.commit(1);
+    store.save(1);
     store.sweep();
     store.stage(1, record(2));
     store.commit(2);
+    store.save(2);
     store.sweep();
     store.stage(1, record(3));
     store.stage(3, record(30));
     store.commit(3);
+    store.save(3);
     store.stage(2, record(99));  // staged, never committed
   }
   auto& store = open(2);
@@ -66,15 +70,45 @@ TEST_P(ClientStores, ReopensAtTheCheckpointsRound) {
   EXPECT_FALSE(store.load(3));
 }
 
+// Rounds that share a checkpoint: what the last one saves is of that checkpoint, and what was there before stays until
+// it is safe.
+TEST_P(ClientStores, SavesSeveralRoundsAtOnce) {
+  {
+    auto& store = open(0);
+    store.stage(1, record(1));
+    store.commit(1);
+    store.save(1);
+    store.sweep();
+    store.stage(1, record(2));
+    store.commit(2);
+    store.stage(1, record(3));
+    store.stage(2, record(30));
+    store.commit(3);
+    EXPECT_EQ(store.load(1), record(3));
+  }
+  EXPECT_EQ(open(1).load(1), record(1)) << "killed before the checkpoint of round 3";
+  EXPECT_FALSE(store_->load(2));
+  store_->stage(1, record(4));
+  store_->commit(2);
+  store_->stage(2, record(40));
+  store_->commit(3);
+  store_->save(3);
+  store_->sweep();
+  EXPECT_EQ(open(3).load(1), record(4));
+  EXPECT_EQ(store_->load(2), record(40));
+}
+
 // As when a finished run is evaluated while another process makes it longer.
 TEST_P(ClientStores, WhoOnlyReadsTouchesNoFile) {
   {
     auto& store = open(0);
     store.stage(1, record(1));
     store.commit(1);
+    store.save(1);
     store.stage(1, record(2));
     store.stage(3, record(30));
     store.commit(2);
+    store.save(2);
     store.stage(1, record(99));
   }
   ClientStore reader(GetParam(), folder_ / "clients", real_files());
@@ -91,6 +125,7 @@ TEST_P(ClientStores, ARecordOfAnotherRunIsRefused) {
     ClientStore theirs(GetParam(), folder_ / "clients", real_files(), "theirs");
     theirs.stage(1, record(1));
     theirs.commit(1);
+    theirs.save(1);
     EXPECT_EQ(theirs.load(1), record(1));
   }
   ClientStore ours(GetParam(), folder_ / "clients", real_files(), "ours");
@@ -101,7 +136,7 @@ TEST_P(ClientStores, ARecordOfAnotherRunIsRefused) {
   } catch (const InputError& error) {
     EXPECT_EQ(error.what(), (folder_ / "clients" / "1.1.safetensors").string() +
                                 ": what this client remembers is of another run; put the records of this run back, or "
-                                "start it afresh");
+                                "begin again with --overwrite");
   }
 }
 
@@ -111,6 +146,7 @@ TEST_P(ClientStores, ADamagedRecordIsRefused) {
     auto& store = open(0);
     store.stage(1, record(1));
     store.commit(1);
+    store.save(1);
   }
   const auto file = folder_ / "clients" / "1.1.safetensors";
   const std::string whole = read_file(file);
@@ -119,11 +155,11 @@ TEST_P(ClientStores, ADamagedRecordIsRefused) {
     bytes[at] = static_cast<char>(bytes[at] ^ 1);
     write_bytes(file, bytes);
     EXPECT_THROW(open(1).load(1), InputError) << "byte " << at;
-    EXPECT_THROW(store_->check_at(1), InputError) << "byte " << at;
+    EXPECT_THROW(store_->read_at(1), InputError) << "byte " << at;
   }
   real_files().replace(file, whole);
   EXPECT_EQ(open(1).load(1), record(1));
-  EXPECT_NO_THROW(store_->check_at(1));
+  EXPECT_NO_THROW(store_->read_at(1));
 }
 
 TEST_P(ClientStores, ARecordOfAnotherClientIsRefused) {
@@ -132,6 +168,7 @@ TEST_P(ClientStores, ARecordOfAnotherClientIsRefused) {
     store.stage(1, record(1));
     store.stage(2, record(2));
     store.commit(1);
+    store.save(1);
   }
   std::filesystem::copy_file(folder_ / "clients" / "2.1.safetensors", folder_ / "clients" / "1.1.safetensors",
                              std::filesystem::copy_options::overwrite_existing);
@@ -140,8 +177,8 @@ TEST_P(ClientStores, ARecordOfAnotherClientIsRefused) {
     FAIL() << "expected InputError";
   } catch (const InputError& error) {
     EXPECT_EQ(error.what(), (folder_ / "clients" / "1.1.safetensors").string() +
-                                ": this is what client 2 remembers; put the record of client 1 back, or start the run "
-                                "afresh");
+                                ": this is what client 2 remembers; put the record of client 1 back, or "
+                                "begin again with --overwrite");
   }
 }
 

@@ -9,9 +9,11 @@
 #include <set>
 #include <utility>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/fingerprint.h"
 #include "parley/base/nesting.h"
+#include "parley/base/numbers.h"
 
 namespace parley {
 namespace {
@@ -45,16 +47,6 @@ struct Dtype {
   void (*convert)(const char* from, std::span<float> to);
 };
 
-template <class From>
-void convert_from(const char* from, std::span<float> to) {
-  for (float& value : to) {
-    From number;
-    std::memcpy(&number, from, sizeof(From));
-    value = static_cast<float>(number);
-    from += sizeof(From);
-  }
-}
-
 // The upper half of a float.
 void convert_from_bf16(const char* from, std::span<float> to) {
   for (float& value : to) {
@@ -67,10 +59,14 @@ void convert_from_bf16(const char* from, std::span<float> to) {
 
 const Dtype* find_dtype(const std::string& name) {
   static const std::map<std::string, Dtype> known{
-      {"F32", {4, convert_from<float>}},        {"F16", {2, convert_from<_Float16>}},
-      {"BF16", {2, convert_from_bf16}},         {"F64", {8, convert_from<double>}},
-      {"I64", {8, convert_from<std::int64_t>}}, {"I32", {4, convert_from<std::int32_t>}},
-      {"U8", {1, convert_from<std::uint8_t>}},  {"BOOL", {1, convert_from<std::uint8_t>}},
+      {"F32", {4, convert_numbers<float>}},
+      {"F16", {2, convert_numbers<_Float16>}},
+      {"BF16", {2, convert_from_bf16}},
+      {"F64", {8, convert_numbers<double>}},
+      {"I64", {8, convert_numbers<std::int64_t>}},
+      {"I32", {4, convert_numbers<std::int32_t>}},
+      {"U8", {1, convert_numbers<std::uint8_t>}},
+      {"BOOL", {1, convert_numbers<std::uint8_t>}},
   };
   const auto found = known.find(name);
   return found == known.end() ? nullptr : &found->second;
@@ -119,7 +115,7 @@ nlohmann::ordered_json parse_header(std::string_view text, const std::string& na
       [&](int depth, nlohmann::ordered_json::parse_event_t event, nlohmann::ordered_json& parsed) {
         if (event != nlohmann::ordered_json::parse_event_t::key || depth != 1) return true;
         if (!names.insert(parsed.get<std::string>()).second) {
-          fail("{}: {} stands there twice; the file is damaged or not safetensors", name, parsed.dump());
+          fail("{}: {} appears twice; the file is damaged or not safetensors", name, parsed.dump());
         }
         return true;
       },
@@ -138,7 +134,8 @@ void check_cover(std::vector<Offsets> taken, std::size_t size, const std::string
     covered = end;
   }
   if (covered != size) {
-    fail("{}: {} bytes behind the last tensor; the file is damaged or not safetensors", name, size - covered);
+    fail("{}: {} behind the last tensor; the file is damaged or not safetensors", name,
+         counted(size - covered, "byte"));
   }
 }
 

@@ -120,7 +120,7 @@ TEST(Safetensors, EveryByteBelongsToOneTensor) {
   EXPECT_EQ(refusal(with_header("{" + a + "}", 7)),
             "m: 3 bytes behind the last tensor; the file is damaged or not safetensors");
   EXPECT_EQ(refusal(with_header("{" + a + "," + a + "}", 4)),
-            "m: \"a\" stands there twice; the file is damaged or not safetensors");
+            "m: \"a\" appears twice; the file is damaged or not safetensors");
 }
 
 TEST(Safetensors, RefusesWhatIsNotSafetensors) {

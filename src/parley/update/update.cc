@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 
 namespace parley {
@@ -56,7 +57,8 @@ void check_bound(const ChannelSpec& spec, std::span<const float> values) {
 
 void check_channel(const ChannelSpec& spec, std::span<const float> values) {
   if (values.size() != spec.size()) {
-    fail<RefusedUpdate>("channel '{}' has {} numbers; this round expects {}", spec.name, values.size(), spec.size());
+    fail<RefusedUpdate>("channel '{}' has {}; this round expects {}", spec.name, counted(values.size(), "number"),
+                        spec.size());
   }
   if (!all_finite(values)) {
     const std::size_t i = first_not_finite(values);
@@ -92,8 +94,8 @@ void Update::check(const Schema& expected) const {
     fail<RefusedUpdate>("its weight is {}; expected a number above 0", weight);
   }
   if (channels_.size() != expected.channels.size() || scalars_.size() != expected.scalars.size()) {
-    fail<RefusedUpdate>("it has {} channels and {} scalars; this round expects {} and {}", channels_.size(),
-                        scalars_.size(), expected.channels.size(), expected.scalars.size());
+    fail<RefusedUpdate>("it has {} and {}; this round expects {} and {}", counted(channels_.size(), "channel"),
+                        counted(scalars_.size(), "scalar"), expected.channels.size(), expected.scalars.size());
   }
   for (std::size_t c = 0; c < channels_.size(); ++c) check_channel(expected.channels[c], channels_[c]);
   for (std::size_t s = 0; s < scalars_.size(); ++s) {
@@ -148,11 +150,11 @@ void Update::read(ByteReader& from, const Broadcast& broadcast) {
   training.examples = from.take<std::uint64_t>();
   training.steps = from.take<std::uint64_t>();
   if (const auto count = from.take<std::uint32_t>(); count != scalars_.size()) {
-    fail("it has {} scalars; this round expects {}", count, scalars_.size());
+    fail("it has {}; this round expects {}", counted(count, "scalar"), scalars_.size());
   }
   from.take_all(std::span(scalars_));
   if (const auto count = from.take<std::uint32_t>(); count != channels_.size()) {
-    fail("it has {} channels; this round expects {}", count, channels_.size());
+    fail("it has {}; this round expects {}", counted(count, "channel"), channels_.size());
   }
   for (std::size_t c = 0; c < channels_.size(); ++c) {
     const auto how = static_cast<Packing>(from.take<std::uint8_t>());

@@ -128,7 +128,7 @@ TEST(Sum, CheckNamesWhatIsWrong) {
   EXPECT_EQ(refusal([](Update& u) { u.channels()[0].pop_back(); }),
             "channel 'theta' has 2 numbers; this round expects 3");
   EXPECT_EQ(refusal([](Update& u) { u.channels().pop_back(); }),
-            "it has 1 channels and 2 scalars; this round expects 2 and 2");
+            "it has 1 channel and 2 scalars; this round expects 2 and 2");
   EXPECT_EQ(refusal([](Update& u) { u.scalars()[0] = nan; }), "scalar 'tau' is nan; expected a finite number");
   for (const double weight : {0.0, -1.0, static_cast<double>(nan), static_cast<double>(inf)}) {
     EXPECT_NE(refusal([&](Update& u) { u.weight = weight; }), "accepted");

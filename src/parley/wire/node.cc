@@ -277,7 +277,7 @@ void Node::Parts::join(const pb::Terms& terms) {
   pb::ToServer answer;
   pb::Facts& facts = *answer.mutable_facts();
   facts.set_client(agreed.rows ? own->row : 0);
-  facts.set_examples(federated.partition.clients.at(own->row).size());
+  facts.set_examples(federated.partition.clients[own->row].size());
   facts.set_layout(agreement.layout);
   facts.set_initial(agreement.initial);
   facts.set_settings(agreement.settings);

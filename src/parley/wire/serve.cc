@@ -139,6 +139,7 @@ RunSummary serve(const ServeSetup& setup, const Log& log) {
     RunSummary summary = run_experiment(experiment, setup.folder,
                                         {.threads = setup.threads,
                                          .resume = fs::exists(setup.folder / "config.toml"),
+                                         .save_every_round = true,
                                          .make_executor = crew,
                                          .make_errands = messengers,
                                          .progress = setup.progress});

@@ -51,7 +51,15 @@ std::vector<Rows> class_pools(const Dataset& data, const char* kind, Stream& str
   return pools;
 }
 
-void deal_by_shares(std::span<const std::uint32_t> rows, std::span<const double> shares, std::vector<Rows>& clients) {
+std::size_t Owners::fewest_rows() const {
+  std::vector<std::size_t> sizes(clients_);
+  for (const auto owner : of_) {
+    if (owner != RowLists::kNobody) ++sizes[owner];
+  }
+  return *std::ranges::min_element(sizes);
+}
+
+void deal_by_shares(std::span<const std::uint32_t> rows, std::span<const double> shares, Owners& owners) {
   const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
   double sum = 0;
   std::size_t begin = 0;
@@ -60,41 +68,37 @@ void deal_by_shares(std::span<const std::uint32_t> rows, std::span<const double>
     const bool last = k + 1 == shares.size();
     const auto cut = static_cast<std::size_t>(std::llround(sum / total * static_cast<double>(rows.size())));
     const std::size_t end = last ? rows.size() : std::clamp(cut, begin, rows.size());
-    clients[k].insert(clients[k].end(), rows.begin() + begin, rows.begin() + end);
-    begin = end;
+    for (; begin < end; ++begin) owners.give(rows[begin], k);
   }
 }
 
-void deal_equally(std::span<const std::uint32_t> rows, std::vector<Rows>& clients) {
-  const std::size_t count = clients.size();
+void deal_equally(std::span<const std::uint32_t> rows, Owners& owners, std::size_t first, std::size_t stride) {
+  if (first >= owners.clients()) return;
+  const std::size_t count = (owners.clients() - first + stride - 1) / stride;
+  std::size_t row = 0;
   for (std::size_t k = 0; k < count; ++k) {
-    clients[k].insert(clients[k].end(), rows.begin() + rows.size() * k / count,
-                      rows.begin() + rows.size() * (k + 1) / count);
+    for (const std::size_t end = rows.size() * (k + 1) / count; row < end; ++row) {
+      owners.give(rows[row], first + k * stride);
+    }
   }
 }
 
-std::vector<Rows> deal_by_mix(std::vector<Rows> pools, const std::vector<std::vector<double>>& mixes, Stream& stream) {
+void deal_by_mix(std::vector<Rows> pools, std::span<const double> mixes, Stream& stream, Owners& owners) {
   std::size_t left = 0;
   for (const auto& pool : pools) left += pool.size();
-  std::vector<Rows> clients(mixes.size());
   std::vector<double> weights(pools.size());
   for (std::size_t turn = 0; left > 0; ++turn, --left) {
-    const std::size_t k = turn % clients.size();
-    for (std::size_t c = 0; c < pools.size(); ++c) weights[c] = pools[c].empty() ? 0.0 : mixes[k][c];
+    const std::size_t k = turn % owners.clients();
+    const auto mix = mixes.subspan(k * pools.size(), pools.size());
+    for (std::size_t c = 0; c < pools.size(); ++c) weights[c] = pools[c].empty() ? 0.0 : mix[c];
     std::size_t chosen = draw_index(weights, stream);
     if (chosen == pools.size()) {  // nothing that the client wants is left: it takes what there is
       for (std::size_t c = 0; c < pools.size(); ++c) weights[c] = static_cast<double>(pools[c].size());
       chosen = draw_index(weights, stream);
     }
-    clients[k].push_back(pools[chosen].back());
+    owners.give(pools[chosen].back(), k);
     pools[chosen].pop_back();
   }
-  return clients;
-}
-
-Partition finish(std::vector<Rows> clients) {
-  for (auto& rows : clients) std::sort(rows.begin(), rows.end());
-  return {.clients = std::move(clients), .permutations = {}};
 }
 
 }  // namespace parley::deal

@@ -1,6 +1,7 @@
 // A partition that another program wrote.
 #include <nlohmann/json.hpp>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/files.h"
 #include "parley/base/nesting.h"
@@ -55,7 +56,7 @@ std::vector<Rows> read_lists(const json& value, std::size_t bound, const std::st
   return lists;
 }
 
-void refuse_shared(const std::vector<Rows>& clients, std::size_t rows, const std::string& name) {
+void refuse_shared(const RowLists& clients, std::size_t rows, const std::string& name) {
   constexpr std::size_t kNobody = SIZE_MAX;
   std::vector<std::size_t> owner(rows, kNobody);
   for (std::size_t k = 0; k < clients.size(); ++k) {
@@ -73,8 +74,8 @@ void refuse_shared(const std::vector<Rows>& clients, std::size_t rows, const std
 
 void check_permutations(const Partition& partition, std::size_t features, const std::string& name) {
   if (partition.permutations.size() != partition.clients.size()) {
-    fail("{}: {} permutations for {} clients; expected one each", name, partition.permutations.size(),
-         partition.clients.size());
+    fail("{}: {} for {}; expected one each", name, counted(partition.permutations.size(), "permutation"),
+         counted(partition.clients.size(), "client"));
   }
   for (std::size_t k = 0; k < partition.permutations.size(); ++k) {
     std::vector<bool> seen(features);
@@ -102,7 +103,7 @@ Partition from_file(const Dataset& data, const Options& options, Stream&) {
   }
   Partition partition;
   const bool nested = root.is_object() && root.contains("clients");
-  partition.clients = read_lists(nested ? root["clients"] : root, data.size(), path);
+  partition.clients = RowLists(read_lists(nested ? root["clients"] : root, data.size(), path));
   if (partition.clients.empty()) fail("{}: no clients; expected at least one", path);
   if (!options.flag("allow_shared")) refuse_shared(partition.clients, data.size(), path);
   if (nested && root.contains("permutations")) {

@@ -4,27 +4,28 @@
 #include <map>
 #include <numeric>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/deal/deal.h"
 
 namespace parley::deal {
 
 Partition iid(const Dataset& data, const Options& options, Stream& stream) {
-  std::vector<Rows> clients(client_count(options));
-  deal_equally(shuffled_rows(data, stream), clients);
-  return finish(std::move(clients));
+  Owners owners(data, client_count(options));
+  deal_equally(shuffled_rows(data, stream), owners);
+  return owners.settle();
 }
 
 Partition lognormal(const Dataset& data, const Options& options, Stream& stream) {
-  std::vector<Rows> clients(client_count(options));
-  std::vector<double> exponents(clients.size());
+  Owners owners(data, client_count(options));
+  std::vector<double> exponents(owners.clients());
   for (auto& exponent : exponents) exponent = options.real("sigma") * stream.normal();
   // Relative to the largest, so that no sigma overflows.
   const double largest = *std::max_element(exponents.begin(), exponents.end());
   std::vector<double> shares;
   for (const auto exponent : exponents) shares.push_back(std::exp(exponent - largest));
-  deal_by_shares(shuffled_rows(data, stream), shares, clients);
-  return finish(std::move(clients));
+  deal_by_shares(shuffled_rows(data, stream), shares, owners);
+  return owners.settle();
 }
 
 Partition permuted(const Dataset& data, const Options& options, Stream& stream) {
@@ -38,6 +39,23 @@ Partition permuted(const Dataset& data, const Options& options, Stream& stream) 
   return partition;
 }
 
+namespace {
+
+// A random choice of groups to be clients, in the order of the groups; kNobody for the others.
+Rows clients_of_groups(std::size_t groups, std::size_t wanted, Stream& stream) {
+  Rows chosen(groups), client_of(groups, RowLists::kNobody);
+  std::iota(chosen.begin(), chosen.end(), 0u);
+  if (wanted < groups) {
+    stream.shuffle(std::span(chosen));
+    chosen.resize(wanted);
+    std::sort(chosen.begin(), chosen.end());
+  }
+  for (std::uint32_t client = 0; client < chosen.size(); ++client) client_of[chosen[client]] = client;
+  return client_of;
+}
+
+}  // namespace
+
 Partition by_user(const Dataset& data, const Options& options, Stream& stream) {
   if (data.users.empty()) {
     fail(
@@ -46,42 +64,28 @@ Partition by_user(const Dataset& data, const Options& options, Stream& stream) {
         "digits_by_writer, har, vsn, eeg, shakespeare, sentiment140, leaf, csv with user_column, or set data.users",
         data.name);
   }
-  std::map<std::int32_t, Rows> rows_of;
-  for (std::uint32_t i = 0; i < data.users.size(); ++i) rows_of[data.users[i]].push_back(i);
+  std::map<std::int32_t, std::size_t> rows_of;
+  for (const auto user : data.users) ++rows_of[user];
   const auto least = static_cast<std::size_t>(options.integer("min_rows"));
-  std::erase_if(rows_of, [&](const auto& user) { return user.second.size() < least; });
-  if (rows_of.empty()) fail("partition.min_rows: no user has {} rows; lower it", least);
+  std::erase_if(rows_of, [&](const auto& user) { return user.second < least; });
+  if (rows_of.empty()) fail("partition.min_rows: no user has {}; lower it", counted(least, "row"));
 
-  std::vector<Rows> groups;
   const auto group_size = static_cast<std::size_t>(options.integer("users_per_client"));
-  std::size_t in_group = group_size;
-  for (const auto& [user, rows] : rows_of) {
-    if (in_group == group_size) {
-      groups.emplace_back();
-      in_group = 0;
-    }
-    groups.back().insert(groups.back().end(), rows.begin(), rows.end());
-    ++in_group;
-  }
+  const std::size_t groups = (rows_of.size() + group_size - 1) / group_size;
   const auto wanted = static_cast<std::size_t>(options.integer("clients"));
-  if (wanted > groups.size()) {
-    fail(
-        "partition.clients: {} clients, but only {} users in groups of {}; expected at most {} (0 "
-        "= all)",
-        wanted, rows_of.size(), group_size, groups.size());
+  if (wanted > groups) {
+    fail("partition.clients: {}, but only {} in groups of {}; expected at most {} (0 = all)", counted(wanted, "client"),
+         counted(rows_of.size(), "user"), group_size, groups);
   }
-  if (wanted > 0 && wanted < groups.size()) {
-    // A random choice of clients, kept in the order of the users.
-    Rows chosen(groups.size());
-    std::iota(chosen.begin(), chosen.end(), 0u);
-    stream.shuffle(std::span(chosen));
-    chosen.resize(wanted);
-    std::sort(chosen.begin(), chosen.end());
-    std::vector<Rows> kept;
-    for (const auto group : chosen) kept.push_back(std::move(groups[group]));
-    groups = std::move(kept);
+  const Rows client_of = clients_of_groups(groups, wanted > 0 ? wanted : groups, stream);
+  std::size_t user_number = 0;
+  for (auto& [user, client] : rows_of) client = client_of[user_number++ / group_size];
+  Owners owners(data, wanted > 0 ? wanted : groups);
+  for (std::uint32_t row = 0; row < data.users.size(); ++row) {
+    const auto found = rows_of.find(data.users[row]);
+    if (found != rows_of.end()) owners.give(row, found->second);
   }
-  return finish(std::move(groups));
+  return owners.settle();
 }
 
 }  // namespace parley::deal

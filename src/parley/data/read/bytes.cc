@@ -52,7 +52,7 @@ class Unpacked {
       if (const auto size = declared_(std::string_view(bytes_).substr(0, written_))) most_ = *size + 1;
     }
     if (written_ >= most_) {
-      fail("{}: unpacks to more than the {} bytes that its header speaks of; fetch the file again", name_, most_ - 1);
+      fail("{}: unpacks to more than the {} bytes that its header announces; fetch the file again", name_, most_ - 1);
     }
   }
   std::string take() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/read/bytes.h"
 #include "parley/data/read/csv_code.h"
@@ -86,8 +87,8 @@ class Rows {
   bool next() {
     if (!records_.next(fields_)) return false;
     if (fields_.size() != plan_.header.size()) {
-      fail("{}:{}:{}: expected {} fields as in the header, found {}", name_, line(),
-           std::min(fields_.size(), plan_.header.size()) + 1, plan_.header.size(), fields_.size());
+      fail("{}:{}:{}: expected {} as in the header, found {}", name_, line(),
+           std::min(fields_.size(), plan_.header.size()) + 1, counted(plan_.header.size(), "field"), fields_.size());
     }
     return true;
   }
@@ -218,17 +219,17 @@ CsvTable parse_csv(std::string_view text, const CsvColumns& columns, const CsvCo
   Rows row(text, columns, reading.separator, name);
   const Plan& plan = row.plan();
   if (plan.features.size() != coding.features.size()) {
-    fail("{}:1: {} feature columns; expected {} as in the training file", name, plan.features.size(),
+    fail("{}:1: {}; expected {} as in the training file", name, counted(plan.features.size(), "feature column"),
          coding.features.size());
   }
   CsvTable table;
   for (std::size_t i = 0; i < plan.features.size(); ++i) {
     add_names(plan.header[plan.features[i]], coding.features[i], reading, table.features);
   }
-  std::size_t dropped = 0;
+  bool dropped = false;
   while (row.next()) {
     if (reading.missing == CsvReading::Missing::drop && lacks_something(row, columns)) {
-      ++dropped;
+      dropped = true;
       continue;
     }
     for (std::size_t i = 0; i < plan.features.size(); ++i) {
@@ -240,7 +241,9 @@ CsvTable parse_csv(std::string_view text, const CsvColumns& columns, const CsvCo
     table.lines.push_back(row.line());
     ++table.rows;
   }
-  if (table.rows == 0 && dropped > 0) fail("{}: every one of its {} rows lacks a value (data.missing)", name, dropped);
+  if (table.rows == 0 && dropped) {
+    fail("{}: every row lacks a value, and data.missing = \"drop\" leaves none; use \"mean\"", name);
+  }
   if (table.rows == 0) fail("{}: has a header, but no rows", name);
   return table;
 }

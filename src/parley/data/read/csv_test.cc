@@ -84,7 +84,8 @@ TEST(Csv, MissingValuesAreReplacedOrTheirRowsDropped) {
   EXPECT_EQ(dropped.features, (Texts{"x", "c=red"}));
   // A label cannot be guessed.
   expect_refusal([&] { table_of(text, kLabelled, {.missing = Missing::mean}); }, {"f.csv:5:3", "'y'", "nothing"});
-  expect_refusal([] { table_of("x,y\n,0\n", kLabelled, {.missing = Missing::drop}); }, {"every one of its 1 rows"});
+  expect_refusal([] { table_of("x,y\n,0\n", kLabelled, {.missing = Missing::drop}); },
+                 {"every row lacks a value", "data.missing"});
 }
 
 TEST(Csv, ATestFileIsReadByTheTrainingFilesCode) {
@@ -95,7 +96,7 @@ TEST(Csv, ATestFileIsReadByTheTrainingFilesCode) {
   expect_refusal([&] { test("c,d,y\nblue,maybe,0\n", coding); }, {"test.csv:2:2", "'maybe'", "yes and no"});
   const CsvCoding codes = learn_csv(text, kLabelled, {.categories = CsvReading::Categories::codes}, "train.csv");
   expect_refusal([&] { test("c,d,y\ngreen,no,0\n", codes); }, {"test.csv:2:1", "'green'"});
-  expect_refusal([&] { test("c,y\nblue,0\n", coding); }, {"test.csv:1", "1 feature columns; expected 2"});
+  expect_refusal([&] { test("c,y\nblue,0\n", coding); }, {"test.csv:1", "1 feature column; expected 2"});
 }
 
 TEST(Csv, ADateIsADateAndANameIsAName) {

@@ -1,5 +1,6 @@
 #include "parley/data/read/idx.h"
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/read/bytes.h"
 #include "parley/data/read/labels.h"
@@ -13,7 +14,7 @@ constexpr std::size_t kMostExtents = 8, kLongestHeader = 4 + 4 * kMostExtents;
 
 std::vector<std::int64_t> parse_extents(std::string_view bytes, const std::string& name) {
   if (bytes.size() < 4) {
-    fail("{}: expected an idx file, found only {} bytes; fetch the file again", name, bytes.size());
+    fail("{}: expected an idx file, found only {}; fetch the file again", name, counted(bytes.size(), "byte"));
   }
   const std::uint32_t magic = big_endian_32(bytes, 0);
   if ((magic >> 8) != kUnsignedByte) {
@@ -43,8 +44,9 @@ IdxArray parse_idx(std::string_view bytes, const std::string& name) {
   const std::size_t expected = checked_product(array.shape, name);
   const std::size_t found = bytes.size() - header;
   if (found != expected) {
-    fail("{}: {}: expected {} values for {}, found {}; fetch the file again", name,
-         found < expected ? "truncated" : "trailing bytes", expected, describe_shape(array.shape), found);
+    fail("{}: {}: expected {} for {}, found {}; fetch the file again", name,
+         found < expected ? "truncated" : "trailing bytes", counted(expected, "value"), describe_shape(array.shape),
+         found);
   }
   array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
   return array;

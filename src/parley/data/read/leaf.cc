@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/base/nesting.h"
 #include "parley/data/read/bytes.h"
@@ -55,14 +56,14 @@ std::int32_t label_of(const json& value, const std::string& where) {
 void append_user(const json& data, const std::string& user, const std::string& where, LeafTable& table) {
   const json& x = list(member(data, "x", where), where + ": x");
   const json& y = list(member(data, "y", where), where + ": y");
-  if (x.size() != y.size()) fail("{}: {} rows of x, but {} of y", where, x.size(), y.size());
+  if (x.size() != y.size()) fail("{}: {} of x, but {} of y", where, counted(x.size(), "row"), y.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t before = table.values.size();
     flatten(x[i], table.values, where);
     const std::size_t found = table.values.size() - before;
     if (table.features == 0) table.features = found;
     if (found != table.features || found == 0) {
-      fail("{}: row {}: expected {} features, found {}", where, i, table.features, found);
+      fail("{}: row {}: expected {}, found {}", where, i, counted(table.features, "feature"), found);
     }
     table.labels.push_back(label_of(y[i], where));
     table.users.push_back(user);
@@ -96,7 +97,7 @@ void append_leaf(std::string_view text, const std::string& name, LeafTable& tabl
     append_user(member(data, user.c_str(), where), user, where, table);
     const std::size_t rows = table.labels.size() - before;
     if (!counts[i].is_number_unsigned() || counts[i].get<std::size_t>() != rows) {
-      fail("{}: num_samples says {}, found {} rows; the file is damaged", where, counts[i].dump(), rows);
+      fail("{}: num_samples says {}, found {}; the file is damaged", where, counts[i].dump(), counted(rows, "row"));
     }
   }
 }

@@ -35,8 +35,8 @@ TEST(Leaf, Refuses) {
   refuse(R"({"users": ["u"], "num_samples": [], "user_data": {}})", {"f.json", "1 users", "0 num_samples"});
   refuse(R"({"users": ["u"], "num_samples": [1], "user_data": {}})", {"f.json", "user 'u'", "no 'u'"});
   refuse(R"({"users": [3], "num_samples": [1], "user_data": {}})", {"f.json", "expected texts"});
-  refuse(one("[[1]]", "[0, 1]", "1"), {"user 'u'", "1 rows of x", "2 of y"});
-  refuse(one("[[1], [1, 2]]", "[0, 1]", "2"), {"user 'u'", "row 1", "expected 1 features, found 2"});
+  refuse(one("[[1]]", "[0, 1]", "1"), {"user 'u'", "1 row of x", "2 of y"});
+  refuse(one("[[1], [1, 2]]", "[0, 1]", "2"), {"user 'u'", "row 1", "expected 1 feature, found 2"});
   refuse(one("[[1]]", "[0]", "2"), {"user 'u'", "num_samples says 2", "found 1"});
   refuse(one("[[1]]", "[-1]", "1"), {"user 'u'", "found -1"});
   refuse(one("[[1]]", "[0.5]", "1"), {"user 'u'", "0.5"});

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
+#include "parley/base/numbers.h"
 #include "parley/data/read/bytes.h"
 #include "parley/tensor/layout.h"
 
@@ -102,15 +104,12 @@ template <class From, class To>
 std::vector<To> values_as(std::string_view bytes, std::size_t count, const std::string& name) {
   std::size_t expected = 0;
   if (__builtin_mul_overflow(count, sizeof(From), &expected) || expected != bytes.size()) {
-    fail("{}: {}: expected {} values of {} bytes, found {} bytes; save the array again", name,
-         bytes.size() < expected ? "truncated" : "wrong length", count, sizeof(From), bytes.size());
+    fail("{}: {}: expected {} of {}, found {}; save the array again", name,
+         bytes.size() < expected ? "truncated" : "wrong length", counted(count, "value"), counted(sizeof(From), "byte"),
+         counted(bytes.size(), "byte"));
   }
   std::vector<To> values(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    From value;
-    std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
-    values[i] = static_cast<To>(value);
-  }
+  convert_numbers<From>(bytes.data(), std::span(values));
   return values;
 }
 

@@ -1,5 +1,6 @@
 #include "parley/data/read/tweets.h"
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/data/read/bytes.h"
 #include "parley/data/read/csv_records.h"
@@ -13,8 +14,8 @@ Tweets parse_tweets(std::string_view text, const std::string& name) {
   Tweets tweets;
   while (records.next(fields)) {
     if (fields.size() != kColumns) {
-      fail("{}:{}: expected polarity, id, date, query, user and text, found {} fields", name, records.line(),
-           fields.size());
+      fail("{}:{}: expected polarity, id, date, query, user and text, found {}", name, records.line(),
+           counted(fields.size(), "field"));
     }
     if (fields[kPolarity] != "0" && fields[kPolarity] != "4") {
       fail("{}:{}: expected the polarity 0 or 4, found '{}'", name, records.line(), fields[kPolarity]);

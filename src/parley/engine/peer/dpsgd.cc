@@ -1,6 +1,7 @@
 #include "parley/engine/peer/dpsgd.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "parley/base/errors.h"
 
@@ -8,6 +9,7 @@ namespace parley {
 
 Dpsgd::Dpsgd(const Experiment& experiment, ClientStore& store, std::size_t threads)
     : Residents(experiment, store, threads),
+      mixes_old_weights_(experiment.settings.method.text("mix") == "before"),
       model_bytes_(model_bytes(experiment)),
       joined_(experiment.clients()),
       ready_(experiment.clients(), 0.0) {
@@ -54,13 +56,25 @@ RoundReport Dpsgd::round(std::size_t number, const RoundProgress& done) {
   admit(report);
   const auto present = members();
   const auto trained = train(present, std::vector<std::size_t>(present.size(), number));
+  std::vector<Flat> steps(present.size());  // x_i − η g_i(x_i) less x_i, where mixing comes before it
   for (std::size_t i = 0; i < present.size(); ++i) {
     count(trained[i], present[i], report);
-    // Whose training failed mixes what it had.
-    if (trained[i].update) std::ranges::copy((*trained[i].update)["theta"], theta(present[i]).begin());
     if (done) done(i + 1, present.size());
+    if (!trained[i].update) continue;  // whose training failed mixes what it had
+    const Flat& after = (*trained[i].update)["theta"];
+    const auto own = theta(present[i]);
+    if (mixes_old_weights_) {
+      steps[i].resize(own.size());
+      std::ranges::transform(after, own, steps[i].begin(), std::minus<>());
+    } else {
+      std::ranges::copy(after, own.begin());
+    }
   }
   mix(present, report);
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    const auto own = theta(present[i]);
+    for (std::size_t j = 0; j < steps[i].size(); ++j) own[j] += steps[i][j];  // Eq. 3.15
+  }
   report.simulated_seconds = now() - began;
   close(report, now());
   for (const std::size_t node : present) {
@@ -122,7 +136,7 @@ void Dpsgd::restore(const Json& progress) {
       if (const auto record = store_.load(node)) std::ranges::copy(record->at("theta"), theta(node).begin());
     }
   } catch (const std::exception& error) {
-    fail("the checkpoint does not hold what the nodes knew ({}); run again without --resume", error.what());
+    fail("the checkpoint does not hold what the nodes knew ({}); begin again with --overwrite", error.what());
   }
 }
 

@@ -3,6 +3,10 @@
 // Mixing is by Metropolis weights, 1/(1 + the larger of the two degrees), among the nodes that finished the round. They
 // are doubly stochastic: mixing keeps the mean, and on a complete graph it is the mean. A node waits for its neighbours
 // only, so slow ones hold up those around them first. One that joins takes over a neighbour's weights.
+//
+// As published, x_i ← Σ_j W_ij x_j − η g_i(x_i): what is mixed are the weights from before the step (method.mix =
+// "before"; Kiss 2021, Eq. 3.15). The simulated time is the same for both, though the published order could send while
+// it trains.
 #pragma once
 
 #include "parley/engine/peer/residents.h"
@@ -26,6 +30,7 @@ class Dpsgd final : public Residents {
                                                 const std::vector<double>& end) const;
   void mix(const std::vector<std::size_t>& members, RoundReport& report);
 
+  bool mixes_old_weights_;     // and adds the step to the mixture
   std::size_t model_bytes_;    // of a message
   std::vector<bool> joined_;   // by node
   std::vector<double> ready_;  // by node: when its next training can begin

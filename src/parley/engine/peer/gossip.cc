@@ -174,7 +174,7 @@ void Gossip::restore(const Json& progress) {
                            saved.at(3).get<bool>()};
     }
   } catch (const std::exception& error) {
-    fail("the checkpoint does not hold what the nodes knew ({}); run again without --resume", error.what());
+    fail("the checkpoint does not hold what the nodes knew ({}); begin again with --overwrite", error.what());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 
 namespace parley {
@@ -47,7 +48,10 @@ Network::Network(const Options& peer, const Pace& pace, const Options& graph, co
   if (const std::size_t lost = find_cut_off(graph_, nodes_); lost != nodes_.front()) {
     fail("graph.kind = \"{}\": no path leads from client {} to client {}{}; {}, or use \"complete\"", kind,
          nodes_.front(), lost,
-         nodes_.size() < clients ? fmt::format(" ({} clients without data take no part)", clients - nodes_.size()) : "",
+         nodes_.size() < clients
+             ? fmt::format(" ({} no part)",
+                           counted(clients - nodes_.size(), "client without data takes", "clients without data take"))
+             : "",
          kind == "file" ? "add links" : "raise graph.degree");
   }
   draw_lifetimes(peer, seed);

@@ -12,15 +12,23 @@ NodeData::NodeData(const Experiment& experiment)
   const double share = experiment.settings.peer.real("test_share");
   if (share == 0.0) return;
   const auto seed = static_cast<std::uint64_t>(experiment.settings.run.integer("seed"));
+  RowLists train, test;
+  std::vector<std::uint32_t> rows;
   for (std::size_t node = 0; node < train_.clients.size(); ++node) {
-    auto& rows = train_.clients[node];
-    if (rows.size() < 2) continue;  // too little to set anything aside
+    rows.assign(train_.clients[node].begin(), train_.clients[node].end());
+    if (rows.size() < 2) {  // too little to set anything aside
+      train.push_back(rows);
+      test.push_back(rows);
+      continue;
+    }
     Stream(seed, "node test", 0, node).shuffle(std::span(rows));
     const auto wanted = static_cast<std::size_t>(share * static_cast<double>(rows.size()));
-    const auto first = rows.end() - static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(wanted, 1, rows.size() - 1));
-    test_.clients[node].assign(first, rows.end());
-    rows.erase(first, rows.end());
+    const std::size_t aside = std::clamp<std::size_t>(wanted, 1, rows.size() - 1);
+    train.push_back(std::span(rows).first(rows.size() - aside));
+    test.push_back(std::span(rows).last(aside));
   }
+  train_.clients = std::move(train);
+  test_.clients = std::move(test);
 }
 
 std::size_t model_bytes(const Experiment& experiment) {

@@ -312,7 +312,7 @@ TEST(Walk, WhenEveryNodeHasDiedTheRunSaysSo) {
 
 TEST(Walk, WhatCannotRunIsRefusedBeforeItStarts) {
   EXPECT_NE(refusal({"method.candidates=0"}).find("method.candidates"), std::string::npos);
-  EXPECT_NE(refusal({"method.models=21"}).find("more than the 20 nodes"), std::string::npos);
+  EXPECT_NE(refusal({"method.models=21"}).find("only 20 nodes hold data"), std::string::npos);
   EXPECT_NE(refusal({"method.buffer=6"}).find("method.max_buffer = 5: less than method.buffer = 6"), std::string::npos);
   EXPECT_NE(refusal({"stages.use=[\"clip\"]"}).find("mm has none"), std::string::npos);
   EXPECT_NE(refusal({"method.name=smm", "method.buffer=2"}).find("option of mm"), std::string::npos);
@@ -354,6 +354,21 @@ TEST(Dpsgd, MixingKeepsTheMeanOnAnyGraph) {
   }
   const Flat thrice = weights_after({"method.name=fedavg", "server.weighting=uniform"});
   EXPECT_GT(distance(weights_after({"method.name=dpsgd", "peer.test_share=0", "graph.kind=ring"}), thrice), 1e-4);
+}
+
+// Eq. 3.15 on a complete graph from equal weights x: node i holds x + d_i after a round, so it trains as if alone, and
+// after two rounds the mean over nodes is that of nodes that trained for two epochs by themselves. Mixing what was
+// trained is fedavg's two rounds instead.
+TEST(Dpsgd, MixesWhatWasBeforeAndAddsTheStep) {
+  const std::string unshuffled = "client.shuffle=false";
+  const auto mixed = [&](const std::string& what) {
+    return weights_after({"method.name=dpsgd", "method.mix=" + what, "peer.test_share=0", "run.rounds=2",
+                          "client.epochs=1", unshuffled});
+  };
+  const Flat alone =
+      weights_after({"method.name=fedavg", "server.weighting=uniform", "run.rounds=1", "client.epochs=2", unshuffled});
+  EXPECT_LT(distance(mixed("before"), alone), 1e-5);
+  EXPECT_GT(distance(mixed("trained"), alone), 1e-3);
 }
 
 TEST(Dpsgd, GoesOnWithThoseWhoAreThere) {

@@ -1,5 +1,6 @@
 #include "parley/engine/peer/peers.h"
 
+#include "parley/base/counted.h"
 #include "parley/base/errors.h"
 #include "parley/engine/experiment.h"
 #include "parley/engine/peer/dpsgd.h"
@@ -49,7 +50,7 @@ void check_walk(const Experiment& experiment) {
          data.name);
   }
   if (const std::size_t nodes = experiment.network->nodes().size(); options.models > nodes) {
-    fail("method.models = {}: more than the {} nodes that hold data; lower it", options.models, nodes);
+    fail("method.models = {}: only {} data; lower it", options.models, counted(nodes, "node holds", "nodes hold"));
   }
 }
 
@@ -89,10 +90,17 @@ PeerRegistry peers() {
                 .source = "Chang et al. 2018",
                 .options = {{"models", std::int64_t{1}, "models that go round; they predict together", at_least(1)}}},
                walk());
-  registry.add({.name = "dpsgd",
-                .summary = "Decentralised SGD: every node trains, then mixes its weights with its neighbours'.",
-                .source = "Lian et al. 2017"},
-               {.check = check_residents, .make = make<Dpsgd>});
+  registry.add(
+      {.name = "dpsgd",
+       .summary = "Decentralised SGD: every node trains, then mixes its weights with its neighbours'.",
+       .source = "Lian et al. 2017",
+       .options = {{"mix",
+                    std::string("trained"),
+                    "what neighbours mix: their trained weights; or, as published (Kiss 2021, Eq. 3.15), those "
+                    "from before, and each adds its own step to the mixture",
+                    {},
+                    {"trained", "before"}}}},
+      {.check = check_residents, .make = make<Dpsgd>});
   registry.add({.name = "gossip",
                 .summary = "Gossip learning: nodes send their models to random neighbours, which merge and train them.",
                 .source = "Hegedűs et al. 2019",

@@ -255,7 +255,7 @@ void Walk::restore(const Json& progress) {
       visits_[k] = start.is_null() ? Visit{} : Visit{.begun = true, .start = start.get<double>()};
     }
   } catch (const std::exception& error) {
-    fail("the checkpoint does not hold what these models carried ({}); run again without --resume", error.what());
+    fail("the checkpoint does not hold what these models carried ({}); begin again with --overwrite", error.what());
   }
 }
 

@@ -15,17 +15,21 @@ class Agnostic final : public Method {
       : layout_(context.layout),
         lambdas_(std::make_shared<const Layout>(
             std::vector<LayoutEntry>{{.name = kLambda, .shape = {static_cast<std::int64_t>(context.clients)}}})),
-        rate_(context.options.real("lambda_lr")) {}
+        rate_(context.options.real("lambda_lr")) {
+    for (std::size_t k = 0; k < context.sizes.size(); ++k) {
+      if (context.sizes[k] > 0) holders_.push_back(k);
+    }
+  }
 
   Schema schema() const override {
     return {.channels = {{.name = "step", .layout = layout_, .weighting = Weighting::plain},
-                         {.name = "loss", .count = 1, .weighting = Weighting::each, .statistic = true}},
-            .scalars = {{kLambda, Weighting::plain}}};
+                         {.name = "loss", .count = 1, .weighting = Weighting::each, .statistic = true}}};
   }
 
   void start(State& state) const override {
-    const std::size_t clients = lambdas_->size();
-    state.add(kLambda, lambdas_, true, Flat(clients, 1.0f / static_cast<float>(clients)));
+    Flat lambda(lambdas_->size(), 0.0f);
+    for (const std::size_t k : holders_) lambda[k] = 1.0f / static_cast<float>(holders_.size());
+    state.add(kLambda, lambdas_, true, std::move(lambda));
   }
 
   void client(const ClientTask& task, Update& update) const override {
@@ -38,31 +42,39 @@ class Agnostic final : public Method {
     Flat& step = update["step"];
     for (std::size_t i = 0; i < after.size(); ++i) step[i] = lambda * (after[i] - before[i]);
     update["loss"][0] = static_cast<float>(loss);
-    update.scalar(kLambda) = lambda;
   }
 
+  // Of a part of the clients, drawn at random: both gradients are estimated without bias, each client that is there
+  // standing for K/m. (Taking theirs for all of λ would give a cohort that λ has all but dropped a full step.)
   void server(ServerTask& task) const override {
-    // Of a part of the clients: as if theirs were all of λ.
-    if (const double present = task.sum.scalar(kLambda); present > 0.0) {
-      const auto theta = task.state.at("theta");
-      FlatDouble target = task.sum.take_total("step");
-      for (std::size_t i = 0; i < theta.size(); ++i) target[i] = theta[i] + target[i] / present;
-      task.move_theta(target);
-    }
+    const double stands_for = static_cast<double>(holders_.size()) / static_cast<double>(task.sum.count());
+    const auto theta = task.state.at("theta");
+    FlatDouble target = task.sum.take_total("step");
+    for (std::size_t i = 0; i < theta.size(); ++i) target[i] = theta[i] + stands_for * target[i];
+    task.move_theta(target);
     const auto lambda = task.state.at(kLambda);
     float worst = 0.0f;
     for (const Single& single : task.sum.singles()) {
       const float loss = single["loss"][0];
-      lambda[single.client] += static_cast<float>(rate_) * loss;  // ∂/∂λ_k Σ λ_k F_k = F_k
+      lambda[single.client] += static_cast<float>(rate_ * stands_for * loss);  // ∂/∂λ_k Σ λ_k F_k = F_k
       worst = std::max(worst, loss);
     }
-    project_on_simplex(lambda);
+    project(lambda);
     task.metrics["worst_client_loss"] = worst;
     task.metrics["largest_lambda"] = *std::ranges::max_element(lambda);
   }
 
  private:
+  // Clients without data have no part in λ.
+  void project(std::span<float> lambda) const {
+    std::vector<float> held;
+    for (const std::size_t k : holders_) held.push_back(lambda[k]);
+    project_on_simplex(held);
+    for (std::size_t i = 0; i < held.size(); ++i) lambda[holders_[i]] = held[i];
+  }
+
   std::shared_ptr<const Layout> layout_, lambdas_;
+  std::vector<std::size_t> holders_;
   double rate_;
 };
 

@@ -39,18 +39,58 @@ TEST(Afl, ProjectsOnTheSimplex) {
   EXPECT_EQ(projected({-3.0f}), (std::vector<float>{1.0f}));
 }
 
-// Of four clients two take part: the step is the mean of theirs by λ, as if theirs were all of it; λ rises by their
-// losses, and the simplex takes the surplus from all.
-TEST(Afl, APartOfTheClientsCountsAsAllOfThem) {
+// Over all cohorts of two out of four the mean step is that of all four, and the mean of λ before its projection too.
+TEST(Afl, CohortsGiveTheFullStepOnTheAverage) {
   const TestBed::Quadratics four{.h = {{1}, {4}, {2}, {1}}, .m = {{0}, {1}, {5}, {5}}};
-  TestBed bed("afl", four, with(local(0.1, 1), "method.lambda_lr", 0.02));
-  bed.theta()[0] = 2.0f;
-  std::ranges::copy(std::vector<float>{.1f, .3f, .4f, .2f}, bed.state().at("lambda").begin());
-  bed.round(1, {0, 1});
-  EXPECT_NEAR(bed.theta()[0], 2.0 - 0.1 * (0.1 * 1 * 2 + 0.3 * 4 * 1) / 0.4, 1e-6);
-  // Losses 2 and 2: each of the two gains 0.04, and all four give back 0.02.
-  const double expected[] = {.12, .32, .38, .18};
-  for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(bed.state().at("lambda")[k], expected[k], 1e-6);
+  const std::vector<float> lambda{.1f, .3f, .4f, .2f};
+  const auto settings = with(local(0.1, 1), "method.lambda_lr", 0.001);
+  const auto start = [&](TestBed& bed) {
+    bed.theta()[0] = 2.0f;
+    std::ranges::copy(lambda, bed.state().at("lambda").begin());
+  };
+  TestBed all("afl", four, settings);
+  start(all);
+  all.round(1);
+  double theta = 0.0, of_client[4] = {};
+  for (const auto& cohort : std::vector<std::vector<std::size_t>>{{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}}) {
+    TestBed some("afl", four, settings);
+    start(some);
+    some.round(1, cohort);
+    theta += double{some.theta()[0]} / 6;
+    for (std::size_t k = 0; k < 4; ++k) of_client[k] += double{some.state().at("lambda")[k]} / 6;
+  }
+  EXPECT_NEAR(theta, all.theta()[0], 1e-6);
+  // Nobody falls to 0, so that the projection only takes the same surplus from everyone and is linear.
+  for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(of_client[k], all.state().at("lambda")[k], 1e-6);
+}
+
+// What λ has dropped moves nothing, even when nobody else is there.
+TEST(Afl, ACohortWithoutWeightMovesNothing) {
+  TestBed bed("afl", kOneDimension, local(0.1, 1));
+  std::ranges::copy(std::vector<float>{1.0f, 0.0f}, bed.state().at("lambda").begin());
+  bed.theta()[0] = 0.25f;
+  bed.round(1, {1});
+  EXPECT_EQ(bed.theta()[0], 0.25f);
+}
+
+TEST(Afl, ReachesTheMinimaxPointOneClientAtATime) {
+  TestBed bed("afl", kOneDimension, with(local(0.01, 1), "method.lambda_lr", 0.004));
+  double mean = 0.0;
+  constexpr std::size_t kRounds = 20000;
+  for (std::size_t r = 1; r <= kRounds; ++r) {
+    bed.round(r, {r % 2});
+    if (r > kRounds / 2) mean += double{bed.theta()[0]} / (kRounds / 2);
+  }
+  EXPECT_NEAR(mean, 2.0 / 3.0, 5e-3);
+}
+
+TEST(Afl, EmptyClientsHaveNoWeight) {
+  const TestBed::Quadratics three{.h = {{1}, {7}, {4}}, .m = {{0}, {9}, {1}}, .copies = {1, 0, 1}};
+  TestBed bed("afl", three, with(local(0.05, 1), "method.lambda_lr", 0.02));
+  EXPECT_EQ(bed.state().at("lambda")[1], 0.0f);
+  bed.rounds(4000);
+  EXPECT_NEAR(bed.theta()[0], 2.0 / 3.0, 1e-3);
+  EXPECT_EQ(bed.state().at("lambda")[1], 0.0f);
 }
 
 }  // namespace

@@ -40,14 +40,6 @@ Matrix<float> softmax_rows(const Matrix<float>& u) {
   return z.array().colwise() / z.rowwise().sum().array();
 }
 
-Matrix<float> logistic(const Matrix<float>& u) {
-  return (1.0f + (-u.array()).exp()).inverse();
-}
-
-Matrix<float> softplus(const Matrix<float>& u) {
-  return u.array().max(0.0f) + (-u.array().abs()).exp().log1p();
-}
-
 // Successive projections (Araújo et al. 2001): the row that is furthest out, then again in what is left when its
 // direction is taken out. On points within a simplex these are the ones at its corners.
 std::vector<Eigen::Index> extreme_rows(const Matrix<float>& x, std::size_t wanted) {
@@ -130,7 +122,6 @@ class EncoderDecoder {
  public:
   EncoderDecoder(const InferenceOptions& options, Matrix<float> x)
       : x_(std::move(x)),
-        simplex_(options.simplex),
         kl_(static_cast<float>(options.kl)),
         prior_variance_(1.0f - 1.0f / static_cast<float>(std::max<std::size_t>(options.classes, 2))) {}
 
@@ -139,7 +130,7 @@ class EncoderDecoder {
     pass.mean = (x_ * weights.mean).rowwise() + Row(weights.mean_bias);
     pass.log_variance = (x_ * weights.log_variance).rowwise() + Row(weights.log_variance_bias);
     pass.u = pass.mean.array() + (0.5f * pass.log_variance.array()).exp() * pass.noise.array();
-    pass.z = simplex_ ? softmax_rows(pass.u) : softplus(pass.u);
+    pass.z = softmax_rows(pass.u);
     if (weights.linear()) {
       pass.error = pass.z * weights.decoder - x_;
       return;
@@ -204,13 +195,11 @@ class EncoderDecoder {
   }
 
   Matrix<float> to_latent(const Pass& pass, const Matrix<float>& d_z) const {
-    if (!simplex_) return d_z.array() * logistic(pass.u).array();
     const Eigen::VectorXf common = (pass.z.array() * d_z.array()).rowwise().sum();
     return pass.z.array() * (d_z.colwise() - common).array();
   }
 
   Matrix<float> x_;
-  bool simplex_;
   float kl_, prior_variance_;
 };
 

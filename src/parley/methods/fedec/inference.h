@@ -30,7 +30,6 @@ struct InferenceOptions {
   double lr = 0.0;
   double kl = 0.0;
   std::size_t hidden = 0;  // units of an MLP decoder; 0: linear
-  bool simplex = true;     // false: z = softplus(u), whose sum says how much of everything a client has (`mass`)
 
   static std::vector<Option> declared();
 };

@@ -39,12 +39,6 @@ std::vector<double> match_weights(const ClientRows& z, std::span<const double> t
   return {pi.data(), pi.data() + pi.size()};
 }
 
-std::vector<double> mass_weights(const ClientRows& z) {
-  std::vector<double> mass;
-  for (std::size_t k = 0; k < z.rows(); ++k) mass.push_back(std::accumulate(z.row(k).begin(), z.row(k).end(), 0.0));
-  return normalised(std::move(mass));
-}
-
 std::vector<double> elbo_weights(std::span<const double> elbo, double temperature) {
   const double best = *std::ranges::max_element(elbo);
   std::vector<double> weights;

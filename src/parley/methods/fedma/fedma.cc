@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kOwn = "own_theta";
 constexpr const char* kRound = "own_round";
+constexpr const char* kClasses = "class_counts";  // examples of each class that a client holds
 
 [[noreturn]] void refuse_model(const std::string& method) {
   fail(
@@ -41,11 +42,11 @@ class Matched : public Method {
   }
 
  protected:
-  // Matches and averages the hidden layers from `first` on; those before are in one order already.
-  void average(ServerTask& task, std::size_t first) const {
-    std::vector<WeightedNetwork> networks;
+  // Matches and averages the hidden layers from `first` on; those before are in one order already. Leaves `networks`,
+  // one for each of sum.singles(), in the common order.
+  FlatDouble average(const ServerTask& task, std::size_t first, std::vector<WeightedNetwork>& networks) const {
     for (const Single& single : task.sum.singles()) networks.push_back({single["theta"], single.weight});
-    task.move_theta(matched_average(chain_, first, task.state.at("theta"), networks));
+    return matched_average(chain_, first, task.state.at("theta"), networks);
   }
 
   std::shared_ptr<const Layout> layout_;
@@ -71,7 +72,10 @@ class Pfnm final : public Matched {
     std::ranges::copy(task.model.parameters(), update["theta"].begin());
   }
 
-  void server(ServerTask& task) const override { average(task, 0); }
+  void server(ServerTask& task) const override {
+    std::vector<WeightedNetwork> networks;
+    task.move_theta(average(task, 0, networks));
+  }
 
  private:
   bool own_start_;
@@ -79,7 +83,20 @@ class Pfnm final : public Matched {
 
 class FedMa final : public Matched {
  public:
-  explicit FedMa(const MethodContext& context) : Matched(context, "fedma") {}
+  explicit FedMa(const MethodContext& context)
+      : Matched(context, "fedma"), classes_(context.task.loss == Loss::cross_entropy ? context.task.outputs : 0) {}
+
+  Schema schema() const override {
+    Schema schema = Matched::schema();
+    if (classes_ > 0) {
+      schema.channels.push_back({.name = kClasses,
+                                 .count = classes_,
+                                 .weighting = Weighting::each,
+                                 .bound = ChannelSpec::Bound::count,
+                                 .statistic = true});
+    }
+    return schema;
+  }
 
   void client(const ClientTask& task, Update& update) const override {
     const std::size_t frozen = frozen_layers(task.round);
@@ -90,16 +107,47 @@ class FedMa final : public Matched {
     task.train(update, {}, {.after_step = [&](std::size_t) { std::ranges::copy(fixed, theta.begin()); }});
     keep_statistics(task, frozen);
     std::ranges::copy(theta, update["theta"].begin());
+    if (classes_ > 0) {
+      for (const auto row : task.data.rows) {
+        ++update[kClasses][static_cast<std::size_t>(task.data.data->labels[row])];
+      }
+    }
     task.memory.keep({{kOwn, update["theta"]}, {kRound, Flat{static_cast<float>(task.round)}}});
   }
 
   void server(ServerTask& task) const override {
     const std::size_t frozen = frozen_layers(task.round);
-    average(task, frozen);
+    std::vector<WeightedNetwork> networks;
+    FlatDouble mean = average(task, frozen, networks);
+    if (classes_ > 0) weigh_classes(task.sum.singles(), networks, mean);
+    task.move_theta(mean);
     task.metrics["frozen_layers"] = static_cast<double>(frozen);
   }
 
  private:
+  // The output of a class is averaged by who has how much of it (Wang et al. 2020, §2.3): a client that never saw it
+  // has nothing to say but that it is not there. A class that nobody has stays as it is averaged.
+  void weigh_classes(std::span<const Single> singles, std::span<const WeightedNetwork> networks,
+                     FlatDouble& mean) const {
+    const auto& last = chain_.layers().back();
+    std::vector<LayoutEntry> entries = last.vectors;
+    entries.push_back(last.weight);
+    for (std::size_t c = 0; c < classes_; ++c) {
+      double held = 0.0;
+      for (const auto& single : singles) held += double{single[kClasses][c]};
+      if (held == 0.0) continue;
+      for (const auto& entry : entries) {
+        const std::size_t width = entry.size / classes_;
+        const auto row = entry.of(std::span<double>(mean)).subspan(c * width, width);
+        std::ranges::fill(row, 0.0);
+        for (std::size_t k = 0; k < networks.size(); ++k) {
+          const auto own = entry.of(std::span<const float>(networks[k].theta)).subspan(c * width, width);
+          for (std::size_t i = 0; i < width; ++i) row[i] += double{singles[k][kClasses][c]} / held * double{own[i]};
+        }
+      }
+    }
+  }
+
   // A pass has a round for each layer: 0 layers are frozen in its first round, all but the last in its last.
   std::size_t frozen_layers(std::size_t round) const { return (round - 1) % (chain_.hidden_layers() + 1); }
 
@@ -127,6 +175,8 @@ class FedMa final : public Matched {
     copy(chain_.layers()[layer].weight);
     for (const auto& vector : chain_.layers()[layer].vectors) copy(vector);
   }
+
+  std::size_t classes_;  // 0: the data have none
 };
 
 }  // namespace

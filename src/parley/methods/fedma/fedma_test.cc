@@ -251,6 +251,31 @@ TEST(FedMa, AClientGoesOnWithItsOwnUpperLayersAndALateOneWithTheAverage) {
   EXPECT_TRUE(near(start(2), bed.theta()));
 }
 
+// Client 0 holds two examples of class 0 and one of class 1, client 1 three of class 1; nobody holds class 2.
+TEST(FedMa, AveragesTheOutputOfAClassByWhoHasIt) {
+  const TestBed::Classification problem{
+      .x = {{{1, 0}, {0, 1}, {1, 1}}, {{2, 0}, {0, 2}, {2, 2}}}, .labels = {{0, 0, 1}, {1, 1, 1}}, .classes = 3};
+  TestBed bed("fedma", problem, local(0.01, 1), [] {
+    return make_native_mlp({.widths = {2, 4, 3}, .loss = Loss::cross_entropy});
+  });
+  Stream stream(7, "test");
+  for (float& x : bed.theta()) x = static_cast<float>(stream.normal());
+  const Update a = bed.train(1, 0), b = bed.train(1, 1);
+  EXPECT_EQ(a["class_counts"], (Flat{2, 1, 0}));
+  Sum sum(bed.schema());
+  sum.add(a);
+  sum.add(b);
+  bed.serve(1, sum);
+  // One small step from a common start leaves all units in their order.
+  const auto bias = UnitChain::of(bed.layout())->layers().back().vectors.at(0);
+  const auto of = [&](std::span<const float> theta, std::size_t c) { return double{bias.of(theta)[c]}; };
+  const std::span<const float> first(a["theta"]), second(b["theta"]), mean(bed.theta());
+  EXPECT_NEAR(of(mean, 0), of(first, 0), 1e-6);
+  EXPECT_NEAR(of(mean, 1), (of(first, 1) + 3 * of(second, 1)) / 4, 1e-6);
+  EXPECT_NEAR(of(mean, 2), (of(first, 2) + of(second, 2)) / 2, 1e-6);
+  EXPECT_GT(std::abs(of(first, 0) - of(second, 0)), 1e-4) << "the clients are too alike to tell";
+}
+
 TEST(FedMa, LearnsTheWave) {
   Wave bed("fedma", local(0.1, 20));
   double first = 0.0, last = 0.0;

@@ -8,14 +8,15 @@
 #include "parley/methods/fitness.h"
 #include "parley/methods/fne/breeding.h"
 #include "parley/methods/population.h"
+#include "parley/model/evaluation.h"
 
 namespace parley {
 namespace {
 
 constexpr const char* kPopulation = "population";
-constexpr const char* kHistory = "validation";  // the last generations' validation fitness, a ring
+constexpr const char* kHistory = "validation";  // of the last generations' fittest, a ring
 constexpr const char* kBoost = "fne_boost";     // on the mutation, while it is stuck
-constexpr const char* kBest = "fne_best";       // validation fitness of theta, with patience
+constexpr const char* kBest = "fne_best";       // validation of theta, with patience
 constexpr const char* kSince = "fne_since";     // generations since that was beaten
 constexpr float kNeverMeasured = std::numeric_limits<float>::lowest();
 
@@ -70,8 +71,9 @@ struct FneOptions {
   }
 };
 
-// Individual 0 is always the fittest of the generation before. Its fitness is measured on nodes that did not choose it,
-// which is what validation means here: the paper's server has a validation set of its own, ours has no data.
+// Escape and patience ask whether the fittest have become better, on the server's own examples: their accuracy, or
+// minus their loss where there are no classes. Fitness cannot tell, since every generation is measured by other nodes:
+// it never repeats. A server without examples breeds without the two.
 class Fne final : public Method, private CohortRule {
  public:
   explicit Fne(const MethodContext& context)
@@ -83,6 +85,12 @@ class Fne final : public Method, private CohortRule {
         mutation_(mutation_of(context.options.text("mutation")), context.options.real("chance"),
                   context.options.real("rate"), context.options.real("offset")) {
     require_comparable(context.task);
+    if (options_.patience > 0 && context.server.integer("examples") == 0) {
+      fail(
+          "server.examples = 0: method.patience = {} judges each generation on examples that the server holds itself; "
+          "set for example 200",
+          options_.patience);
+    }
   }
 
   Schema schema() const override { return fitness_schema(options_.population); }
@@ -121,11 +129,16 @@ class Fne final : public Method, private CohortRule {
     const FlatDouble fitness = take_fitness(task);
     const auto order = ranked(fitness);
     task.metrics["fitness_best"] = fitness[order[0]];
-    task.metrics["fitness_validation"] = fitness[0];
-    if (!stopped(task.state)) save(task, fitness[0], order[0]);
-    task.finished = stopped(task.state);
-    if (task.finished) return;
-    escape(task.state, task.round, fitness[0]);
+    if (task.own == nullptr) {
+      move_theta_to(task, fittest(task.state, order));
+    } else {
+      const double validation = validate(*task.own, task.state.at("theta"), fittest(task.state, order));
+      task.metrics["validation"] = validation;
+      if (!stopped(task.state)) save(task, validation, fittest(task.state, order));
+      task.finished = stopped(task.state);
+      if (task.finished) return;
+      escape(task.state, task.round, validation);
+    }
     task.metrics["mutation_boost"] = task.state.scalar(kBoost);
     breed(task.state, task.round, order);
   }
@@ -135,7 +148,11 @@ class Fne final : public Method, private CohortRule {
   bool stopped(const State& state) const {
     return options_.patience > 0 && state.scalar(kSince) >= static_cast<double>(options_.patience);
   }
-  void save(ServerTask& task, double validation, std::size_t fittest) const;
+  std::span<const float> fittest(const State& state, std::span<const std::size_t> order) const {
+    return candidate(state.at(kPopulation), order[0], weights_);
+  }
+  double validate(const ServerExamples& own, std::span<const float> theta, std::span<const float> fittest) const;
+  void save(ServerTask& task, double validation, std::span<const float> fittest) const;
   void escape(State& state, std::size_t round, double validation) const;
   void breed(State& state, std::size_t round, std::span<const std::size_t> order) const;
 
@@ -159,12 +176,20 @@ std::vector<std::size_t> Fne::cohort(const CohortTask& task) const {
   return window;
 }
 
+// What is not trained is theta's, as for the nodes.
+double Fne::validate(const ServerExamples& own, std::span<const float> theta, std::span<const float> fittest) const {
+  const auto model = own.new_model();
+  std::ranges::copy(theta, model->parameters().begin());
+  std::ranges::copy(fittest, model->parameters().begin());
+  const Evaluation result = evaluate(*model, own.examples);
+  return result.classified() ? result.accuracy() : -result.loss();
+}
+
 // Theta is the fittest of each generation; with patience, the best so far by its validation.
-void Fne::save(ServerTask& task, double validation, std::size_t fittest) const {
-  const auto population = std::as_const(task.state).at(kPopulation);
-  if (options_.patience == 0) return move_theta_to(task, candidate(population, fittest, weights_));
+void Fne::save(ServerTask& task, double validation, std::span<const float> fittest) const {
+  if (options_.patience == 0) return move_theta_to(task, fittest);
   if (validation > task.state.scalar(kBest)) {
-    move_theta_to(task, candidate(population, 0, weights_));
+    move_theta_to(task, fittest);
     task.state.scalar(kBest) = validation;
     task.state.scalar(kSince) = 0.0;
   } else {
@@ -218,7 +243,7 @@ void add_fne(MethodRegistry& registry) {
        .options =
            {{"population", std::int64_t{50}, "individuals of a generation", at_least(2)},
             {"parents", std::int64_t{10}, "the fittest but one, and one of the others", at_least(2)},
-            {"elites", std::int64_t{1}, "the fittest, which live on as they are; the first is validated", at_least(1)},
+            {"elites", std::int64_t{1}, "the fittest, which live on as they are", at_least(1)},
             {"crossover",
              std::string("kernelwise"),
              "how two parents are mixed; kernelwise keeps a kernel's position or a unit's inputs together",
@@ -239,13 +264,15 @@ void add_fne(MethodRegistry& registry) {
              {},
              {"random_subset", "moving_window", "single_sample"}},
             {"move_every", std::int64_t{1}, "generations before the moving window moves on by one node", at_least(1)},
-            {"escape_window", std::int64_t{10}, "generations that a repeated validation is looked for in", at_least(1)},
+            {"escape_window", std::int64_t{10},
+             "generations that a repeated validation (on server.examples) is looked for in", at_least(1)},
             {"escape_growth", 1.2, "factor on chance, rate and offset for each generation that repeats", at_least(1)},
             {"escape_limit", 10.0, "its largest product; 1 switches the escape off", at_least(1)},
-            {"escape_tolerance", 1e-4, "relative difference below which fitness counts as repeated", at_least(0)},
+            {"escape_tolerance", 1e-4, "relative difference below which a validation counts as repeated", at_least(0)},
             {"patience", std::int64_t{0},
-             "stop after so many generations without a better validation, with the best; 0 goes on with each "
-             "generation's fittest",
+             "stop after so many generations without a better validation (on server.examples), with the best; 0 goes "
+             "on "
+             "with each generation's fittest",
              at_least(0)}}},
       [](const MethodContext& context) { return std::make_unique<Fne>(context); });
 }

@@ -194,10 +194,10 @@ TEST(Fne, TheWindowMovesAndASingleNodeIsDrawn) {
   EXPECT_EQ(asked, (std::set<std::size_t>(holders.begin(), holders.end())));
 }
 
-// Without mutation there is soon nothing new, and the validation repeats.
+// Without mutation there is soon nothing new, and the validation repeats, whoever measures the fitness.
 TEST(Fne, MutationsGrowWhileStuckAndAreResetOnceOut) {
   TestBed bed("fne", kFour, {{"method.chance", 0.0}, {"method.escape_limit", 3.0}});
-  bed.rounds(60);
+  for (std::size_t round = 1; round <= 60; ++round) bed.round(round, {round % 4});  // other nodes every time
   EXPECT_DOUBLE_EQ(bed.state().scalar("fne_boost"), 3.0);
   std::ranges::fill(bed.state().at("validation"), -100.0f);
   bed.round(61);
@@ -241,6 +241,9 @@ TEST(Fne, RefusesWhatCannotEvolve) {
   EXPECT_EQ(refusal({{"method.elites", std::int64_t{50}}}),
             "method.elites = 50: no place is left for a child in a population of 50; raise method.population or lower "
             "this");
+  EXPECT_EQ(refusal({{"method.patience", std::int64_t{5}}, {"server.examples", std::int64_t{0}}}),
+            "server.examples = 0: method.patience = 5 judges each generation on examples that the server holds itself; "
+            "set for example 200");
   EXPECT_NE(refusal({},
                     [] {
                       return make_native_mlp({.widths = {2, 1}});

@@ -39,7 +39,7 @@ struct FolaOptions {
          "kfac: those of its inputs times those of the gradients at its outputs",
          {},
          {"diag", "input", "kfac"}},
-        {"lambda", 0.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
+        {"lambda", 1.0, "weight of the prior: pull towards the global posterior, in its own metric", at_least(0.0)},
     };
     for (const auto& more :
          {only_with({"curvature", {"diag", "kfac"}}, epsilon_option()), only_with({"curvature", {"diag"}}, of_diag()),
@@ -56,7 +56,7 @@ struct FolaOptions {
   }
   static std::vector<Option> of_diag() {
     std::vector<Option> options{
-        {"gamma", 0.0, "floor added to the global precision", at_least(0.0)},
+        {"gamma", 0.0, "floor under the global precision, wherever it is used; the same in every round", at_least(0.0)},
         {"fisher",
          std::string("online"),
          "online: squared gradients along the path, mixed with the prior by Eq. 17; "
@@ -114,16 +114,15 @@ class Fola final : public Method, private Posterior {
                          {.name = "theta", .layout = layout_, .relative_to = "theta", .times = kPrecision}}};
   }
 
-  void start(State& state) const override {
-    state.add(kPrecision, layout_, true, Flat(layout_->size(), static_cast<float>(options_.gamma)));
-  }
+  void start(State& state) const override { state.add(kPrecision, layout_, true, Flat(layout_->size(), 0.0f)); }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
     const auto prior = task.broadcast.at(kPrecision), centre = task.broadcast.at("theta");
     Flat& precision = update[options_.mixture ? kMoment : kPrecision];
     const auto fisher = std::span(precision).first(layout_->trainable());
-    const LinearTerm term{.strength = static_cast<float>(options_.lambda), .precision = prior, .centre = centre};
+    const Flat metric = with_floor(prior);
+    const LinearTerm term{.strength = static_cast<float>(options_.lambda), .precision = metric, .centre = centre};
     train(task, update, term, fisher);
 
     const auto r = static_cast<float>(task.round);
@@ -141,7 +140,7 @@ class Fola final : public Method, private Posterior {
     options_.mixture ? serve_mixture(task) : serve_product(task);
     double sum = 0.0;
     for (const float p : task.state.at(kPrecision)) sum += p;
-    task.metrics["precision_mean"] = sum / static_cast<double>(layout_->size());
+    task.metrics["precision_mean"] = sum / static_cast<double>(layout_->size()) + options_.gamma;
   }
 
   // The mixture's variance (Eq. 6) adds what one example leaves open to the spread of the clients' weights. Data shrink
@@ -154,11 +153,19 @@ class Fola final : public Method, private Posterior {
     const std::size_t trainable = layout_->trainable();
     const auto mean = state.at("theta"), fisher = state.at(kPrecision).first(trainable);
     const auto examples = static_cast<float>(how.examples), prior = static_cast<float>(how.prior_precision);
-    Flat precision(trainable);
-    for (std::size_t i = 0; i < trainable; ++i) precision[i] = examples * fisher[i] + prior;
+    Flat precision = with_floor(fisher);
+    for (float& p : precision) p = examples * p + prior;
     std::ranges::copy(mean, theta.begin());
     gauss::sample({mean.first(trainable), precision}, static_cast<float>(std::sqrt(how.scale)), stream,
                   theta.first(trainable));
+  }
+
+  // The learnt precision with γ (Eq. 18), where it is used. The state keeps it without: through Eq. 17 γ would come
+  // back every round and add up to γ(r+1)/2.
+  Flat with_floor(std::span<const float> precision) const {
+    Flat result(precision.begin(), precision.end());
+    for (float& p : result) p += static_cast<float>(options_.gamma);
+    return result;
   }
 
   void train(const ClientTask& task, Update& update, const LinearTerm& term, std::span<float> fisher) const {
@@ -200,8 +207,8 @@ class Fola final : public Method, private Posterior {
     const FlatDouble precision = task.sum.take_mean(kPrecision);  // P_S, Eq. 9
     const auto state = task.state.at(kPrecision);
     for (std::size_t i = 0; i < state.size(); ++i) {
-      // The ε of the solve is no knowledge: it does not stay in the posterior. γ does (Eq. 18).
-      state[i] = static_cast<float>(std::max(0.0, precision[i] - options_.epsilon) + options_.gamma);
+      // The ε of the solve is no knowledge: it does not stay in the posterior.
+      state[i] = static_cast<float>(std::max(0.0, precision[i] - options_.epsilon));
     }
   }
 
@@ -211,7 +218,7 @@ class Fola final : public Method, private Posterior {
     for (std::size_t i = 0; i < state.size(); ++i) {
       const double shift = mean[i] - centre[i];
       const double variance = std::max(second[i] - shift * shift, options_.epsilon);  // Eq. 6
-      state[i] = static_cast<float>(1.0 / variance + options_.gamma);
+      state[i] = static_cast<float>(1.0 / variance);
     }
     task.move_theta(mean);
   }

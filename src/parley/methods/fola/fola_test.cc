@@ -69,7 +69,7 @@ TEST(Fola, EqualPrecisionsAreFedAvgBitForBit) {
 
 TEST(Fola, OneClientKeepsItsOwnResultBitForBit) {
   const TestBed::Quadratics one{.h = {{2, 0}}, .m = {{1, -7}}, .copies = {3}};
-  TestBed fola("fola", one, local(0.1, 4)), avg("fedavg", one, local(0.1, 4));
+  TestBed fola("fola", one, with(local(0.1, 4), "method.lambda", 0.0)), avg("fedavg", one, local(0.1, 4));
   fola.rounds(5);
   avg.rounds(5);
   EXPECT_EQ(fola.theta()[0], avg.theta()[0]);
@@ -101,11 +101,39 @@ TEST(Fola, TheRecursionIsARunningMean) {
   }
 }
 
-TEST(Fola, GammaIsAFloorOfTheGlobalPrecision) {
-  const TestBed::Quadratics one{.h = {{0}}, .m = {{1}}};
-  TestBed bed("fola", one, with(local(0.1, 1), "method.gamma", 0.25));
-  bed.rounds(1);
-  EXPECT_FLOAT_EQ(bed.state().at("precision")[0], 0.25f);
+// γ acts with the same strength in every round: in the prior's pull it stands beside the running mean of the Fishers.
+TEST(Fola, GammaStaysConstantOverTheRounds) {
+  constexpr double kGamma = 3.0, kRate = 0.1, kH = 2.0, kM = 1.0;
+  const TestBed::Quadratics one{.h = {{kH}}, .m = {{kM}}};
+  auto settings = with(local(kRate, 3), "method.gamma", kGamma);
+  TestBed bed("fola", one, with(settings, "method.lambda", 1.0));
+  double theta = 0.0, fisher_sum = 0.0;
+  for (std::size_t r = 1; r <= 6; ++r) {
+    const double centre = theta, prior = r == 1 ? 0.0 : fisher_sum / static_cast<double>(r - 1);
+    double squares = 0.0;
+    for (int step = 0; step < 3; ++step) {
+      const double gradient = kH * (theta - kM);
+      squares += gradient * gradient / 3;
+      theta -= kRate * (gradient + (prior + kGamma) * (theta - centre));
+    }
+    fisher_sum += squares;
+    bed.round(r);
+    EXPECT_NEAR(bed.theta()[0], theta, 1e-5) << r;
+    EXPECT_NEAR(bed.state().at("precision")[0], fisher_sum / static_cast<double>(r), 1e-5) << r;  // without γ
+  }
+}
+
+TEST(Fola, GammaIsInThePosteriorThatNetworksAreDrawnFrom) {
+  TestBed bed("fola", kTwo, {{"method.gamma", 0.25}});  // no round yet: γ is all there is
+  constexpr std::size_t kDraws = 20000;
+  double squares = 0.0;
+  for (std::size_t s = 0; s < kDraws; ++s) {
+    Stream stream(1, "posterior", 1, s);
+    Flat theta(2);
+    bed.method().posterior()->draw(bed.state(), {.examples = 50, .scale = 1.0, .prior_precision = 5.0}, stream, theta);
+    squares += std::pow(double{theta[0]} - double{bed.theta()[0]}, 2);
+  }
+  EXPECT_NEAR(squares / kDraws * (50 * 0.25 + 5.0), 1.0, 4 * std::sqrt(2.0 / kDraws));
 }
 
 TEST(Fola, ShrinkPullsWhatNobodyKnowsToZero) {
@@ -185,13 +213,6 @@ TEST(Fola, AMixtureHasNoPosteriorToDrawFrom) {
   EXPECT_NE(TestBed("fola", kTwo).method().posterior(), nullptr);
   EXPECT_EQ(TestBed("fola", kTwo, {{"method.aggregation", std::string("mixture")}}).method().posterior(), nullptr);
   EXPECT_EQ(TestBed("fedavg", kTwo).method().posterior(), nullptr);
-}
-
-// γ is added to the collapsed mixture as to the product: 1/(¼·1.5 + ¾·11 − 2.5²) + γ.
-TEST(Fola, GammaIsAFloorOfTheMixtureToo) {
-  TestBed bed("fola", kTwo, {{"method.aggregation", std::string("mixture")}, {"method.gamma", 0.25}});
-  fold(bed, {{1, 1}, {3, 3}}, {{.5f + 1, .5f + 1}, {2 + 9, 2 + 9}}, {0.25, 0.75});
-  EXPECT_NEAR(bed.state().at("precision")[0], 1.0 / 2.375 + 0.25, 1e-6);
 }
 
 // h/2(θ − m ± s)² in batches of two and one: mean gradients h(θ − m) and h(θ − m + s), which count as two and as one.

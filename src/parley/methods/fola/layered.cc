@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
-#include "parley/gauss/low_rank.h"
 #include "parley/gauss/normal.h"
 
 namespace parley {
@@ -24,9 +23,14 @@ std::vector<Option> Layered::declared() {
       {"ridge", 0.1,
        "precision in every direction of the inputs, as a multiple of its mean; pulls towards the plain average",
        above(0.0)},
+      {"ridge_growth", 1.0, "power of the round that the ridge grows by; the product then fades into the average",
+       at_least(0.0)},
+      {"memory", true,
+       "precisions are means over all rounds and cohorts so far (Eq. 17 for matrices); false: the last cohort's alone"},
       {"rank", std::int64_t{0},
        "eigenvectors of each layer's inputs that are sent, the rest as their mean; 0 sends all", at_least(0)},
-      {"prior_every", std::int64_t{2}, "steps between implicit steps of the prior", at_least(1)},
+      {"prior_every", std::int64_t{1}, "steps between implicit steps of the prior; the last takes what is left over",
+       at_least(1)},
       {"prior_rank", std::int64_t{64}, "eigenvectors of each layer that the prior pulls along", at_least(1)},
   };
 }
@@ -35,6 +39,8 @@ Layered::Layered(const MethodContext& context)
     : matrices_(shown_layers(*context.layout)),
       lambda_(context.options.real("lambda")),
       ridge_(static_cast<float>(context.options.real("ridge"))),
+      ridge_growth_(context.options.real("ridge_growth")),
+      memory_(context.options.flag("memory")),
       prior_every_(static_cast<std::size_t>(context.options.integer("prior_every"))),
       prior_rank_(static_cast<std::size_t>(context.options.integer("prior_rank"))),
       rank_(static_cast<std::size_t>(context.options.integer("rank"))) {
@@ -54,34 +60,46 @@ Layered::Layered(const MethodContext& context)
 
 void Layered::start(State& state) const {
   state.add(kInputs, matrices_.inputs_layout(), false, Flat(inputs_size(), 0.0f));
-  if (lambda_ == 0.0) return;
+  if (lambda_ == 0.0 && !memory_) return;
   state.add(kVectors, vectors_layout_, true, Flat(vectors_layout_->size(), 0.0f));
   state.add(kValues, values_layout_, true, Flat(values_layout_->size(), 0.0f));
 }
 
 void Layered::train(const ClientTask& task, Update& update) const {
   if (lambda_ == 0.0 || task.round == 1) return task.train(update);
-  const auto vectors = task.broadcast.at(kVectors), values = task.broadcast.at(kValues);
-  const auto centre = task.broadcast.at("theta");
-  const auto strength = static_cast<float>(lambda_ * task.lr() * static_cast<double>(prior_every_));
+  const double of_one = lambda_ * task.lr();
+  auto steps = prior_steps(task.broadcast, of_one * static_cast<double>(prior_every_));
+  task.train(update, {}, {.after_step = [&](std::size_t step) {
+               if (step % prior_every_ == 0) pull(task, steps);
+             }});
+  if (const std::size_t left = update.training.steps % prior_every_; left > 0) {
+    auto last = prior_steps(task.broadcast, of_one * static_cast<double>(left));
+    pull(task, last);
+  }
+}
+
+std::vector<ProximalStep> Layered::prior_steps(const Broadcast& broadcast, double strength) const {
+  const auto vectors = broadcast.at(kVectors), values = broadcast.at(kValues);
   std::vector<ProximalStep> steps;
   for (std::size_t l = 0; l < layers().size(); ++l) {
     const auto own = values_layout_->entries()[l].of(values);  // eigenvalues, then the mean of the rest
-    steps.emplace_back(vectors_layout_->entries()[l].of(vectors), own.first(own.size() - 1), own.back(), strength);
+    steps.emplace_back(vectors_layout_->entries()[l].of(vectors), own.first(own.size() - 1), own.back(),
+                       static_cast<float>(strength));
   }
+  return steps;
+}
+
+void Layered::pull(const ClientTask& task, std::vector<ProximalStep>& steps) const {
+  const auto centre = task.broadcast.at("theta");
   Flat matrix, start;
-  const auto pull = [&](std::size_t step) {
-    if (step % prior_every_ != 0) return;
-    for (std::size_t l = 0; l < layers().size(); ++l) {
-      layers()[l].gather(std::span<const float>(task.model.parameters()), matrix);
-      layers()[l].gather(centre, start);
-      for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] -= start[i];
-      steps[l].apply(matrix, layers()[l].rows());
-      for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] += start[i];
-      layers()[l].scatter(std::span<const float>(matrix), task.model.parameters());
-    }
-  };
-  task.train(update, {}, {.after_step = pull});
+  for (std::size_t l = 0; l < layers().size(); ++l) {
+    layers()[l].gather(std::span<const float>(task.model.parameters()), matrix);
+    layers()[l].gather(centre, start);
+    for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] -= start[i];
+    steps[l].apply(matrix, layers()[l].rows());
+    for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] += start[i];
+    layers()[l].scatter(std::span<const float>(matrix), task.model.parameters());
+  }
 }
 
 Packed Layered::measure_inputs(const ClientTask& task, std::span<float> inputs) const {
@@ -136,10 +154,26 @@ void Layered::unpack(std::span<const std::byte> packed, std::span<float> inputs)
   from.finish();
 }
 
-void Layered::keep(State& state, std::span<const double> inputs) const {
+Layered::Shares Layered::shares(std::size_t round) const {
+  if (!memory_) return {.own = 1.0, .memory = 0.0};
+  const auto r = static_cast<double>(round);
+  return {.own = 1.0 / r, .memory = (r - 1.0) / r};  // Eq. 17
+}
+
+LowRank Layered::memory_of(const LayerMatrix& layer, std::span<const float> vectors,
+                           std::span<const float> values) const {
+  const auto l = static_cast<std::size_t>(&layer - layers().data());
+  const auto rows = vectors_layout_->entries()[l].of(vectors), own = values_layout_->entries()[l].of(values);
+  return {.vectors = {rows.begin(), rows.end()}, .values = {own.begin(), own.end() - 1}, .rest = own.back()};
+}
+
+void Layered::keep(State& state, std::size_t round, std::span<const double> inputs) const {
   const auto kept = state.at(kInputs);
-  std::ranges::transform(inputs, kept.begin(), [](double x) { return static_cast<float>(x); });
-  if (lambda_ == 0.0) return;
+  const auto [own, shared] = shares(round);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    kept[i] = static_cast<float>(own * inputs[i] + shared * static_cast<double>(kept[i]));
+  }
+  if (lambda_ == 0.0 && !memory_) return;
   for (std::size_t l = 0; l < layers().size(); ++l) {
     const std::size_t width = layers()[l].width();
     const auto factors =

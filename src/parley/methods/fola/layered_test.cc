@@ -78,9 +78,12 @@ TEST_P(Structured, OneClientInIsThatClientOut) {
   EXPECT_LT(distance(product.theta(), alone.theta()), 1e-4);
 }
 
+// Without a memory: with one, Eq. 17 gives everyone the same vote on what is known already, and the fixed point becomes
+// that of averaging as the rounds go by.
 TEST_P(Structured, TheSolutionIsAFixedPointUnderThePrior) {
   const auto problem = clients(1);
-  TestBed product("fola", problem, with(to_convergence(GetParam()), "method.lambda", 0.5));
+  const auto settings = with(to_convergence(GetParam()), "method.memory", false);
+  TestBed product("fola", problem, with(settings, "method.lambda", 0.5));
   product.rounds(4);
   const Flat before(product.theta().begin(), product.theta().end());
   product.round(5);
@@ -174,27 +177,131 @@ Matrix weights_of(std::span<const float> theta, std::size_t outputs) {
   return w;
 }
 
-// One client, so that the product is what it trained. Of round 2, with two steps and the prior's implicit step behind
-// the second: W₀ + (W − W₀)(I + λ·2η·A)⁻¹, where W is what the same steps give without a prior.
-TEST_P(Structured, ThePriorTakesItsImplicitStep) {
+// One client, so that the product is what it trained. Of round 2, with a few steps and the prior's implicit step behind
+// the last: W₀ + (W − W₀)(I + λ·kη·A)⁻¹, where W is what the same steps give without a prior.
+void expect_one_pull(const std::string& curvature, std::int64_t local_steps, std::int64_t prior_every) {
   auto problem = clients(1);
   problem.x.resize(1);
   problem.y.resize(1);
   constexpr double kLambda = 3.0, kRate = 0.1;
-  const auto settings = with(local(kRate, 2), "method.curvature", GetParam());
-  TestBed free("fola", problem, settings), held("fola", problem, with(settings, "method.lambda", kLambda));
+  const double strength = kLambda * kRate * static_cast<double>(local_steps);
+  auto settings = with(local(kRate, local_steps), "method.curvature", curvature);
+  settings["method.prior_every"] = prior_every;
+  TestBed free("fola", problem, with(settings, "method.lambda", 0.0));
+  TestBed held("fola", problem, with(settings, "method.lambda", kLambda));
   for (TestBed* bed : {&free, &held}) bed->round(1);
   const Flat start(free.theta().begin(), free.theta().end());
   for (TestBed* bed : {&free, &held}) bed->round(2);
   Matrix damping = second_moments(inputs_of(problem, 0), 0.1);  // method.ridge
   Matrix way = zeros(3, 1);
   for (std::size_t i = 0; i < 3; ++i) {
-    for (std::size_t j = 0; j < 3; ++j) damping[i][j] = (i == j ? 1.0 : 0.0) + kLambda * 2 * kRate * damping[i][j];
+    for (std::size_t j = 0; j < 3; ++j) damping[i][j] = (i == j ? 1.0 : 0.0) + strength * damping[i][j];
     way[i][0] = double{free.theta()[i]} - double{start[i]};
   }
   const Matrix shortened = solve(damping, way);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(held.theta()[i] - start[i], shortened[i][0], 1e-4);
   EXPECT_GT(distance(held.theta(), free.theta()), 0.02) << "the prior is too weak to tell";
+}
+
+TEST_P(Structured, ThePriorTakesItsImplicitStep) {
+  expect_one_pull(GetParam(), 2, 2);
+}
+
+TEST_P(Structured, AClientOfOneStepFeelsThePriorToo) {
+  expect_one_pull(GetParam(), 1, 1);
+  expect_one_pull(GetParam(), 1, 2);  // the step that is left over
+}
+
+// ΣaP_nD_n = ΣaP_n·D for the step D of all, by what each client trains to from the same weights.
+std::vector<double> product_by_hand(const TestBed::Regression& problem, std::span<const float> start, double rate,
+                                    const std::vector<Matrix>& precision) {
+  Matrix total = zeros(3, 3), moments = zeros(3, 1);
+  double examples = 0.0;
+  for (std::size_t n = 0; n < precision.size(); ++n) examples += static_cast<double>(problem.x[n].size());
+  for (std::size_t n = 0; n < precision.size(); ++n) {
+    TestBed alone("fedavg", problem, local(rate, 3));
+    std::ranges::copy(start, alone.theta().begin());
+    const Update update = alone.train(2, n);
+    const double share = static_cast<double>(problem.x[n].size()) / examples;
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t j = 0; j < 3; ++j) {
+        total[i][j] += share * precision[n][i][j];
+        moments[i][0] += share * precision[n][i][j] * (double{update["theta"][j]} - double{start[j]});
+      }
+    }
+  }
+  const Matrix step = solve(total, moments);
+  std::vector<double> result;
+  for (std::size_t i = 0; i < 3; ++i) result.push_back(double{start[i]} + step[i][0]);
+  return result;
+}
+
+// a·x + b·y.
+Matrix sum_of(double a, const Matrix& x, double b, const Matrix& y) {
+  Matrix result = zeros(x.size(), x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t j = 0; j < x.size(); ++j) result[i][j] = a * x[i][j] + b * y[i][j];
+  }
+  return result;
+}
+
+TestBed::Regression two_clients() {
+  auto problem = clients(1);
+  problem.x.resize(2);
+  problem.y.resize(2);
+  return problem;
+}
+
+// One output, so that all factors of the outputs are the same number. Round 2: P_n = A_n/2 + A_S/2 (Eq. 17).
+TEST_P(Structured, PrecisionsAreRememberedOverTheRounds) {
+  const auto problem = two_clients();
+  const auto settings = with(local(0.1, 3), "method.curvature", GetParam());
+  TestBed bed("fola", problem, with(with(settings, "method.lambda", 0.0), "method.ridge_growth", 0.0));
+  bed.round(1);
+  const Flat start(bed.theta().begin(), bed.theta().end());
+  bed.round(2);
+  const Matrix a[] = {second_moments(inputs_of(problem, 0), 0.1), second_moments(inputs_of(problem, 1), 0.1)};
+  const Matrix mean = sum_of(20.0 / 50.0, a[0], 30.0 / 50.0, a[1]);
+  const auto expected = product_by_hand(problem, start, 0.1, {sum_of(.5, a[0], .5, mean), sum_of(.5, a[1], .5, mean)});
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(bed.theta()[i], expected[i], 1e-5);
+  const auto forgetful = product_by_hand(problem, start, 0.1, {a[0], a[1]});
+  EXPECT_GT(std::abs(forgetful[0] - expected[0]), 1e-3) << "the memory is too weak to tell";
+}
+
+// A cohort of one in round 2: the mean of both rounds' means, (A_S + A_0)/2.
+TEST_P(Structured, PrecisionsAreRememberedOverCohorts) {
+  const auto problem = two_clients();
+  TestBed bed("fola", problem, with(local(0.1, 3), "method.curvature", GetParam()));
+  bed.round(1);
+  bed.round(2, {0});
+  const Matrix a[] = {second_moments(inputs_of(problem, 0), 0.1), second_moments(inputs_of(problem, 1), 0.1)};
+  const Matrix expected = sum_of(.5 * .4 + .5, a[0], .5 * .6, a[1]);
+  const auto packed = bed.state().at("inputs");
+  for (std::size_t i = 0, next = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) EXPECT_NEAR(packed[next++], expected[i][j], 1e-5);
+  }
+}
+
+TEST_P(Structured, TheRidgeGrowsWithTheRounds) {
+  const auto problem = two_clients();
+  auto settings = with(local(0.1, 3), "method.curvature", GetParam());
+  settings["method.lambda"] = 0.0;
+  settings["method.memory"] = false;
+  settings["method.ridge_growth"] = 2.0;
+  TestBed bed("fola", problem, settings);
+  bed.round(1);
+  const Flat start(bed.theta().begin(), bed.theta().end());
+  bed.round(2);
+  const double ridge = 0.1 * 2 * 2;
+  const auto expected =
+      product_by_hand(problem, start, 0.1,
+                      {second_moments(inputs_of(problem, 0), ridge), second_moments(inputs_of(problem, 1), ridge)});
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(bed.theta()[i], expected[i], 1e-5);
+  // What is remembered, drawn from and pulled with has the first round's ridge.
+  const auto packed = bed.state().at("inputs");
+  const Matrix mean =
+      sum_of(.4, second_moments(inputs_of(problem, 0), .1), .6, second_moments(inputs_of(problem, 1), .1));
+  EXPECT_NEAR(packed[2], mean[1][1], 1e-5);
 }
 
 // Rows of N(W, scale·(examples·A + prior·I)⁻¹), A as in the state.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/methods/laplace/evidence.h"
 
 namespace parley {
 namespace {
@@ -19,6 +20,12 @@ bool same_examples(const ServerTask& task) {
   return task.state.scalar(kWeight) == task.sum.weight();
 }
 
+double squares_of(std::span<const float> weights) {
+  double sum = 0.0;
+  for (const float w : weights) sum += static_cast<double>(w) * static_cast<double>(w);
+  return sum;
+}
+
 }  // namespace
 
 Descent::Descent(std::shared_ptr<const Layout> layout, const GlobalCurvature& curvature, const LaplaceOptions& options)
@@ -30,20 +37,41 @@ Descent::Descent(std::shared_ptr<const Layout> layout, const GlobalCurvature& cu
 void Descent::start(State& state) const {
   state.add(kVelocity, layout_, false, Flat(layout_->size(), 0.0f));
   state.add_scalar(kDamping, false, options_.damping);
+  state.add_scalar(kPrior, false, options_.prior);
   for (const char* name : {kLoss, kPoints, kRises, kWeight, kObjective}) state.add_scalar(name, false, 0.0);
   secants_.start(state);
   if (secants_.any()) state.add(kGradient, layout_, false, Flat(layout_->size(), 0.0f));
 }
 
+void Descent::choose_prior(ServerTask& task, double examples) const {
+  State& state = task.state;
+  const auto theta = state.at("theta").first(layout_->trainable());
+  const double squares = squares_of(theta);
+  if (squares == 0.0) return;
+  const Evidence found = maximise_evidence(curvature_.spectrum(curvature_.in(state)), squares, examples);
+  double& prior = state.scalar(kPrior);
+  const double change = found.precision / examples - prior;
+  prior += change;
+  task.metrics["prior"] = prior;
+  task.metrics["effective_weights"] = found.effective;
+  task.metrics["log_evidence"] = found.log_penalty / examples - task.sum.scalar(kLoss) / task.sum.weight();
+  if (state.scalar(kPoints) == 0.0) return;
+  const auto velocity = state.at(kVelocity);
+  double before = 0.0;  // ‖θ‖² where the last step began
+  for (std::size_t i = 0; i < theta.size(); ++i) {
+    const double there = static_cast<double>(theta[i]) - static_cast<double>(velocity[i]);
+    before += there * there;
+    if (secants_.any()) state.at(kGradient)[i] += static_cast<float>(change * there);
+  }
+  state.scalar(kObjective) += 0.5 * change * before;
+}
+
 void Descent::step(ServerTask& task, FlatDouble target) const {
   const auto gradient = std::span(target).first(layout_->trainable());
   const auto theta = task.state.at("theta");
-  double squares = 0.0;
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    gradient[i] += options_.prior * static_cast<double>(theta[i]);
-    squares += static_cast<double>(theta[i]) * static_cast<double>(theta[i]);
-  }
-  const bool worse = judge_last_step(task, 0.5 * options_.prior * squares);
+  const double prior = task.state.scalar(kPrior);
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] += prior * static_cast<double>(theta[i]);
+  const bool worse = judge_last_step(task, 0.5 * prior * squares_of(theta.first(gradient.size())));
   if (secants_.any()) learn_secant(task, worse, gradient);
   choose_velocity(task, gradient);
   const auto velocity = task.state.at(kVelocity);
@@ -96,7 +124,7 @@ void Descent::learn_secant(ServerTask& task, bool take_back, std::span<double> g
     const std::vector<double> s(step.begin(), step.begin() + std::ssize(gradient));
     std::vector<double> y(s.size()), curved(s);
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = gradient[i] - static_cast<double>(last[i]);
-    curvature_.times(curvature_.in(state), state.scalar(kDamping) + options_.prior, curved);
+    curvature_.times(curvature_.in(state), state.scalar(kDamping) + state.scalar(kPrior), curved);
     secants_.add(state, s, y, curved);
   }
   task.metrics["taken_back"] = take_back ? 1.0 : 0.0;
@@ -115,7 +143,7 @@ void Descent::precondition(const ServerTask& task, std::span<const std::span<dou
   constexpr double kLeast = 1e-8;
   std::vector<std::vector<double>> before;
   for (const auto gradient : gradients) before.emplace_back(gradient.begin(), gradient.end());
-  double damping = task.state.scalar(kDamping) + options_.prior;
+  double damping = task.state.scalar(kDamping) + task.state.scalar(kPrior);
   while (const LayerMatrix* failed = curvature_.precondition(curvature_.in(task.state), damping, gradients)) {
     damping = std::max(kLeast, 10.0 * damping);
     if (damping > std::max(options_.damping, options_.damping_cap)) {

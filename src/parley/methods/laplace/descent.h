@@ -12,11 +12,15 @@ class Descent {
   // The scalar of an update that has the loss; the state's last one has the same name.
   static constexpr const char* kLoss = "loss";
   static constexpr const char* kPoints = "points";  // rounds at one point so far, in the state
+  static constexpr const char* kPrior = "prior";    // p, in the state
 
   // Curvature and options must outlive it.
   Descent(std::shared_ptr<const Layout> layout, const GlobalCurvature& curvature, const LaplaceOptions& options);
 
   void start(State& state) const;
+  // Chooses p by the marginal likelihood of so many examples; what is remembered of the last round becomes what it
+  // would have been with it.
+  void choose_prior(ServerTask& task, double examples) const;
   // From the clients' mean gradient, with the running statistics behind what is trained. Throws RunError when the loss
   // has risen too often or the curvature cannot be inverted.
   void step(ServerTask& task, FlatDouble target) const;

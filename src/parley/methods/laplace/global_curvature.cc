@@ -195,6 +195,15 @@ double GlobalCurvature::predicted_kl(const CurvatureView& curvature, std::span<c
   return 0.5 * twice;
 }
 
+std::vector<double> GlobalCurvature::spectrum(const CurvatureView& curvature) const {
+  std::vector<double> all = rest_.size > 0 ? diagonal(curvature) : std::vector<double>();
+  for (const auto& layer : matrices_.all()) {
+    const auto own = fisher_spectrum(factors_of(curvature, layer));
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
 void GlobalCurvature::draw(const State& state, const Posterior::Draw& how, Stream& stream,
                            std::span<float> theta) const {
   const auto scale = static_cast<float>(std::sqrt(how.scale));

@@ -46,6 +46,8 @@ class GlobalCurvature {
   void times(const CurvatureView& curvature, double damping, std::span<double> step) const;
   // ½ Σ tr(B V A Vᵀ): the KL divergence by which a step V is predicted to change the model's predictions.
   double predicted_kl(const CurvatureView& curvature, std::span<const double> step) const;
+  // All eigenvalues.
+  std::vector<double> spectrum(const CurvatureView& curvature) const;
   // One network from N(theta, (examples·curvature + prior)⁻¹).
   void draw(const State& state, const Posterior::Draw& how, Stream& stream, std::span<float> theta) const;
 

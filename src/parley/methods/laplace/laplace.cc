@@ -19,6 +19,7 @@ class Laplace final : public Method, private Posterior, private Personal {
   explicit Laplace(const MethodContext& context)
       : layout_(context.layout),
         options_(context.options, context.server),
+        examples_(static_cast<double>(context.examples)),
         matrices_(shown_layers(*layout_), options_.widest),
         rest_(*layout_, matrices_),
         curvature_(matrices_, rest_, options_),
@@ -56,7 +57,9 @@ class Laplace final : public Method, private Posterior, private Personal {
 
  private:
   void draw(const State& state, const Draw& how, Stream& stream, std::span<float> theta) const override {
-    curvature_.draw(state, how, stream, theta);
+    Draw own = how;
+    if (options_.evidence) own.prior_precision = how.examples * state.scalar(Descent::kPrior);
+    curvature_.draw(state, own, stream, theta);
   }
 
   void load_own(const ClientTask& task, std::size_t /*network*/) const override {
@@ -182,12 +185,14 @@ class Laplace final : public Method, private Posterior, private Personal {
       const bool first = task.state.scalar(Descent::kPoints) == 0.0;
       curvature_.merge(task.state, task.sum, task.sum.scalar(kSentFixed), first ? 0.0 : options_.factor_memory());
       own_model_.send(task.state);
+      if (options_.evidence) descent_.choose_prior(task, examples_);
     }
     descent_.step(task, task.sum.take_mean(kGradient));
   }
 
   std::shared_ptr<const Layout> layout_;
   LaplaceOptions options_;
+  double examples_;  // of all clients
   LayerMatrices matrices_;
   RestOfModel rest_;
   GlobalCurvature curvature_;

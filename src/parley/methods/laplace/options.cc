@@ -22,6 +22,11 @@ std::vector<Option> LaplaceOptions::declared() {
       {"damping_floor", 1e-4, "least damping that falling losses lead to", at_least(0.0)},
       {"damping_cap", 10.0, "most damping that rising losses lead to", above(0.0)},
       {"prior", 1e-3, "p: prior precision of every weight for each example, a weight decay", at_least(0.0)},
+      {"evidence",
+       false,
+       "choose p anew in every round that measures A and B: the one with the largest marginal likelihood; networks are "
+       "then drawn with it too",
+       {}},
       {"memory", -1.0, "share of A and B that is kept from round to round; below 0: 1 − participation, at least ½",
        Range{.low = -1.0, .high = 1.0, .high_excluded = true}},
       {"trust", 0.02,
@@ -78,6 +83,7 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
       local_steps(static_cast<std::size_t>(method.integer("local_steps"))),
       personal_steps(static_cast<std::size_t>(method.integer("personal_steps"))),
       kfac(method.text("curvature") == "kfac"),
+      evidence(method.flag("evidence")),
       participation(server.has("participation") ? server.real("participation") : 1.0) {
   const std::string& labels = method.text("fisher");
   fisher = labels == "sampled" ? FisherLabels::sampled
@@ -88,6 +94,10 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
   if (local_steps > 1 && factors_every > 1) {
     fail("method.local_steps = {}: clients need A and B of their own in every round; set method.factors_every = 1",
          local_steps);
+  }
+  if (evidence && (local_steps > 1 || personal_steps > 0)) {
+    fail("method.evidence = true: clients that take steps of their own (method.{}) would need the prior; set false",
+         local_steps > 1 ? "local_steps" : "personal_steps");
   }
   if (damping_floor > damping_cap) {
     fail("method.damping_floor = {}: expected at most method.damping_cap = {}", damping_floor, damping_cap);

@@ -17,7 +17,8 @@ struct LaplaceOptions {
   std::size_t warm, factors_every, widest, secants, local_steps, personal_steps;
   FisherLabels fisher;
   Positions positions;
-  bool kfac;  // false: B is a multiple of I
+  bool kfac;      // false: B is a multiple of I
+  bool evidence;  // whether the marginal likelihood chooses the prior
   double participation;
 
   static std::vector<Option> declared();

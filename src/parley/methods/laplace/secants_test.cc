@@ -96,6 +96,18 @@ TEST(Secants, NegativeCurvatureIsMixedWithTheFactors) {
   EXPECT_GT(dot(g, bed.preconditioned(g)), 0.0);
 }
 
+// Twice as steep along one axis as the factors say: until more is known, so is everything else (Eq. 7.20).
+TEST(Secants, TheNewestPairScalesTheFactorsEverywhere) {
+  Bed bed(3);
+  std::vector<double> s(kSize, 0.0), g(kSize, 0.0);
+  s[0] = 1.0;
+  g[1] = 3.0;
+  auto y = curved(s);
+  for (double& value : y) value *= 2.0;
+  bed.secants.add(bed.state, s, y, curved(s));
+  EXPECT_DOUBLE_EQ(bed.preconditioned(g)[1], 0.5 * 3.0 / 2.0);
+}
+
 TEST(Secants, AStepThatWentNowhereSaysNothing) {
   Bed bed(3);
   const std::vector<double> nowhere(kSize, 0.0);

@@ -10,6 +10,7 @@ namespace parley {
 namespace {
 
 constexpr std::size_t kBlock = 512;
+constexpr Eigen::Index kInputs = CoordinateLstm::kInputs;
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;  // a column a coordinate
 using ConstMap = Eigen::Map<const Matrix>;
@@ -40,10 +41,13 @@ class Block {
     for (std::size_t k = 0; k < sequence.steps.size(); ++k) {
       Moment& now = moments_.emplace_back();
       now.seen.resize(gates_.cols(), width);
-      for (Eigen::Index i = 0; i < width; ++i)
-        now.seen(0, i) = sequence.steps[k][coordinates[static_cast<std::size_t>(i)]];
-      now.seen.row(1).setConstant(sequence.shares[k]);
-      now.seen.middleRows(2, units_) = state;
+      for (Eigen::Index i = 0; i < width; ++i) {
+        const auto step = readable(sequence.steps[k][coordinates[static_cast<std::size_t>(i)]]);
+        now.seen(0, i) = step.size;
+        now.seen(1, i) = step.direction;
+      }
+      now.seen.row(2).setConstant(sequence.shares[k]);
+      now.seen.middleRows(kInputs, units_) = state;
       now.seen.bottomRows(1).setOnes();
       step(now, memory);
       memory = now.cell;
@@ -69,7 +73,7 @@ class Block {
           memory.array() * now.input.array() * (1.0f - now.candidate.array().square());
       pulls.middleRows(3 * units_, units_) = state.array() * now.squashed.array() * one(now.output);
       gates += pulls * now.seen.transpose();
-      state = (gates_.transpose() * pulls).middleRows(2, units_);
+      state = (gates_.transpose() * pulls).middleRows(kInputs, units_);
       memory = memory.cwiseProduct(now.forget);
     }
   }
@@ -99,6 +103,13 @@ void in_blocks(std::size_t count, Visit visit) {
 }
 
 }  // namespace
+
+ReadableStep readable(float step) {
+  constexpr float kP = 10.0f;
+  const float size = std::abs(step);
+  if (size < std::exp(-kP)) return {-1.0f, std::exp(kP) * step};
+  return {std::log(size) / kP, step > 0.0f ? 1.0f : -1.0f};
+}
 
 void CoordinateLstm::initialise(std::span<float> weights, Stream& stream) const {
   assert(weights.size() == size());

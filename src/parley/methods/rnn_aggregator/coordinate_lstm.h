@@ -14,9 +14,16 @@
 
 namespace parley {
 
+// A step as an LSTM can read it, whatever its size (Andrychowicz et al. 2016, app. A, p = 10): (ln|x|/p, sign) where
+// |x| ≥ e⁻ᵖ, (−1, eᵖx) below.
+struct ReadableStep {
+  float size, direction;
+};
+ReadableStep readable(float step);
+
 class CoordinateLstm {
  public:
-  static constexpr std::size_t kInputs = 2;  // a client's step and its share in the average
+  static constexpr std::size_t kInputs = 3;  // size and direction of a client's step, and its share in the average
 
   explicit CoordinateLstm(std::size_t units) : units_(units) {}
 

@@ -34,6 +34,19 @@ struct Problem {
   CoordinateLstm::Sequence sequence;
 };
 
+// Large and small steps alike stay within reach of a gate, and both branches meet.
+TEST(CoordinateLstm, ReadsStepsOfAnySize) {
+  EXPECT_FLOAT_EQ(readable(1.0f).size, 0.0f);
+  EXPECT_FLOAT_EQ(readable(std::exp(5.0f)).size, 0.5f);
+  EXPECT_FLOAT_EQ(readable(-std::exp(-5.0f)).size, -0.5f);
+  EXPECT_EQ(readable(-3.0f).direction, -1.0f);
+  EXPECT_EQ(readable(1e-3f).direction, 1.0f);
+  EXPECT_EQ(readable(0.0f).size, -1.0f);
+  EXPECT_EQ(readable(0.0f).direction, 0.0f);
+  EXPECT_FLOAT_EQ(readable(-0.5f * std::exp(-10.0f)).direction, -0.5f);
+  EXPECT_NEAR(readable(1.001f * std::exp(-10.0f)).size, -1.0f, 1e-3);
+}
+
 TEST(CoordinateLstm, BeginsWithoutAnAnswer) {
   Problem problem;
   Stream stream(2, "test");

@@ -9,7 +9,8 @@ constexpr const char* kControl = "control";
 
 class Scaffold final : public Method {
  public:
-  explicit Scaffold(const MethodContext& context) : layout_(context.layout) {
+  explicit Scaffold(const MethodContext& context)
+      : layout_(context.layout), holders_(static_cast<double>(context.holders())) {
     if (const std::string& optimizer = context.client.text("optimizer"); optimizer != "sgd") {
       fail("client.optimizer = \"{}\": scaffold's control variates are defined for sgd only", optimizer);
     }
@@ -49,10 +50,8 @@ class Scaffold final : public Method {
   void server(ServerTask& task) const override {
     const auto control = task.state.at(kControl), theta = task.state.at("theta");
     const auto sum = task.sum.total("delta_control");
-    // c ← c + |S|/N · mean Δc = c + ΣΔc/N
-    for (std::size_t i = 0; i < control.size(); ++i) {
-      control[i] = static_cast<float>(control[i] + sum[i] / static_cast<double>(task.clients));
-    }
+    // c ← c + |S|/N · mean Δc = c + ΣΔc/N. N counts those who hold data, or c would never be the mean of the c_i.
+    for (std::size_t i = 0; i < control.size(); ++i) control[i] = static_cast<float>(control[i] + sum[i] / holders_);
     FlatDouble target = task.sum.take_mean("delta_theta");
     for (std::size_t i = 0; i < theta.size(); ++i) target[i] += theta[i];
     task.move_theta(target);
@@ -60,6 +59,7 @@ class Scaffold final : public Method {
 
  private:
   std::shared_ptr<const Layout> layout_;
+  double holders_;
 };
 
 }  // namespace

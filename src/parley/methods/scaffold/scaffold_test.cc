@@ -30,6 +30,18 @@ TEST(Scaffold, FirstRoundIsFedAvgWithUniformWeights) {
   for (int j = 0; j < 2; ++j) EXPECT_NEAR(scaffold.theta()[j], avg.theta()[j], 1e-6);
 }
 
+// c is the mean of the c_i of those who have one: an empty client in between changes nothing.
+TEST(Scaffold, EmptyClientsDoNotThinTheServersControl) {
+  const TestBed::Quadratics three{.h = {{1}, {7}, {10}}, .m = {{0}, {9}, {1}}, .copies = {1, 0, 1}};
+  TestBed with_empty("scaffold", three, local(0.05, 10)), without("scaffold", kOneDimension, local(0.05, 10));
+  for (std::size_t r = 1; r <= 20; ++r) {
+    with_empty.round(r);
+    without.round(r);
+    EXPECT_NEAR(with_empty.theta()[0], without.theta()[0], 1e-6) << r;
+    EXPECT_NEAR(with_empty.state().at("control")[0], without.state().at("control")[0], 1e-6) << r;
+  }
+}
+
 TEST(Scaffold, RefusesOtherOptimisers) {
   EXPECT_THROW(TestBed("scaffold", kOneDimension, {{"client.optimizer", std::string("adam")}}), InputError);
 }

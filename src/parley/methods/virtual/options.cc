@@ -10,6 +10,8 @@ VirtualOptions::VirtualOptions(const Options& options)
       rho(options.real("rho")),
       rate(options.real("rate")),
       prune(options.real("prune")),
+      precision_tolerance(options.real("precision_tolerance")),
+      ivon_curvature(options.real("ivon_curvature")),
       consistent(options.text("damping") == "consistent"),
       with_private(options.flag("private")),
       from_server(options.flag("fedavg_init")),
@@ -49,8 +51,12 @@ std::vector<Option> VirtualOptions::declared() {
       {"draws", std::int64_t{1}, "of the noise for every gradient", at_least(1)},
       {"own_networks", std::int64_t{10}, "drawn from a client's posterior when its own model is evaluated",
        at_least(1)},
-      {"prune", 0.0, "share of each tensor, but the output layer's, with the least signal to noise, that is not sent",
+      {"prune", 0.0,
+       "share of each tensor, but the output layer's, with the least signal to noise, that is not sent; by size alone "
+       "while precisions hardly move, as with local = \"gradient\"",
        below_one},
+      {"precision_tolerance", 0.0,
+       "a precision that moved by no more than this part of itself is taken for unmoved and not sent", below_one},
       {"prune_noise",
        std::string("posterior"),
        "noise that the signal is measured by: 1/√ξ of the client's posterior, or as published of the update itself, "
@@ -61,11 +67,16 @@ std::vector<Option> VirtualOptions::declared() {
       {"local",
        std::string("gradient"),
        "gradient: client.optimizer on means and ln σ; ivon: variational online Newton, which learns the precision "
-       "(begin with beta = 0.001, rho = -4, client.lr = 0.001)",
+       "(begin with beta = 0.001, client.lr = 0.001)",
        {},
        {"gradient", "ivon"}},
   };
-  const auto ivon = only_with({"local", {"ivon"}}, {{"ivon_beta1", 0.9, "decay of the mean gradient", below_one},
+  const auto ivon = only_with({"local", {"ivon"}}, {{"ivon_curvature", 0.005,
+                                                     "curvature that the first step assumes, which is client.lr "
+                                                     "divided by it for a client of mean size, whatever that is; it "
+                                                     "decides the first precision in place of rho; 0: rho does",
+                                                     at_least(0.0)},
+                                                    {"ivon_beta1", 0.9, "decay of the mean gradient", below_one},
                                                     {"ivon_beta2", 0.999, "decay of the curvature", below_one}});
   options.insert(options.end(), ivon.begin(), ivon.end());
   return options;

@@ -10,7 +10,7 @@
 namespace parley {
 
 struct VirtualOptions {
-  double beta, prior_precision, rho, rate, prune;
+  double beta, prior_precision, rho, rate, prune, precision_tolerance, ivon_curvature;
   bool consistent, with_private, from_server, by_examples, literal_snr, ivon, snr;
   Ivon::Decay ivon_decay;
   std::size_t draws, own_networks;

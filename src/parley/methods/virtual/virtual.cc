@@ -39,7 +39,7 @@ class Virtual final : public Method, private Posterior, private Personal {
   explicit Virtual(const MethodContext& context)
       : layout_(context.layout),
         options_(context.options),
-        clients_(context.clients),
+        holders_(context.holders()),
         examples_(context.examples),
         snr_layout_(std::make_shared<const Layout>(snr_layout(*context.layout))) {
     if (const double decay = context.client.real("weight_decay"); decay > 0.0) {
@@ -153,14 +153,20 @@ class Virtual final : public Method, private Posterior, private Personal {
     }
   }
 
-  double initial_precision() const { return std::exp(-2.0 * options_.rho); }
+  // Ivon divides its steps by ξβ/n_i. A fixed ρ would make the first as long as a client is large.
+  double initial_precision() const {
+    if (!options_.ivon || options_.ivon_curvature == 0.0) return std::exp(-2.0 * options_.rho);
+    const double mean_size = static_cast<double>(examples_) / static_cast<double>(holders_);
+    return options_.ivon_curvature * mean_size / options_.beta;
+  }
   double rate_of(std::size_t cohort) const {
     return options_.rate > 0.0 ? options_.rate : 1.0 / static_cast<double>(cohort);
   }
-  // A client's part of the prior, and of the posterior that everything starts from.
+  // A client's part of the prior, and of the posterior that everything starts from. Those without data have no factor:
+  // nobody would ever take it out again.
   double share(const ClientTask& task) const {
     return options_.by_examples ? static_cast<double>(task.data.size()) / static_cast<double>(examples_)
-                                : 1.0 / static_cast<double>(clients_);
+                                : 1.0 / static_cast<double>(holders_);
   }
 
   ClientRecord recall(const ClientTask& task) const {
@@ -196,7 +202,7 @@ class Virtual final : public Method, private Posterior, private Personal {
     } else if (own > 0) {
       Stream stream(task.seed, "private part", 0, task.client);
       model.start_private(stream, mean.subspan(shared));
-      std::ranges::fill(rho.subspan(shared), static_cast<float>(options_.rho));
+      std::ranges::fill(rho.subspan(shared), static_cast<float>(-0.5 * std::log(initial_precision())));
       update.scalar(kPrivateStarted) = 1.0;
     }
     model.reseed(task.stream("training noise"));
@@ -245,6 +251,7 @@ class Virtual final : public Method, private Posterior, private Personal {
           "method.rate = 0: 1/cohort is 1 for a cohort of one, and damping = \"reference\" then sends nothing; set it");
     }
     // What a client may take away from the server's precision, lest the whole cohort leave nothing of it.
+    const auto tolerance = static_cast<float>(options_.precision_tolerance);
     const float most = (1.0f - 2.0f * kLeastShare) / (rate * static_cast<float>(task.cohort));
     Flat own(shared);
     for (std::size_t i = 0; i < shared; ++i) {
@@ -253,6 +260,7 @@ class Virtual final : public Method, private Posterior, private Personal {
         own[i] = (1.0f - most) * precision[i];
         ++update.scalar(kFloored);
       }
+      if (std::abs(own[i] - precision[i]) <= tolerance * precision[i]) own[i] = precision[i];
       delta.precision[i] = own[i] - precision[i];
       delta.shift[i] = own[i] * mean[i] - precision[i] * theta[i];
     }
@@ -260,9 +268,9 @@ class Virtual final : public Method, private Posterior, private Personal {
     const auto noise = options_.literal_snr ? std::span<const float>(delta.precision) : std::span<const float>(own);
     const auto segments = prune_by_snr(*layout_, options_.prune, noise, delta);
     if (!options_.consistent) gauss::power(delta, 1.0f - rate, delta);
-    if (!segments.empty()) {
-      update.pack(kDeltaPrecision, pack_sparse(delta.precision, segments));
-      update.pack(kDeltaShift, pack_sparse(delta.shift, segments));
+    if (!segments.empty()) update.pack(kDeltaShift, pack_sparse(delta.shift, segments));
+    if (!segments.empty() || tolerance > 0.0f) {
+      update.pack(kDeltaPrecision, pack_sparse(delta.precision, all_tensors()));
     }
     const float kept = options_.consistent ? rate : 1.0f;
     Flat &own_precision = record.at(kFactorPrecision), &own_shift = record.at(kFactorShift);
@@ -275,6 +283,15 @@ class Virtual final : public Method, private Posterior, private Personal {
     }
     if (!options_.from_server) record[kOwn] = posterior(model, 0, shared);
     if (options_.with_private) record[kPrivate] = posterior(model, shared, model.gaussians() - shared);
+  }
+
+  // Segments whose numbers are mostly 0.
+  std::vector<SparseSegment> all_tensors() const {
+    std::vector<SparseSegment> segments;
+    for (const auto& entry : layout_->entries()) {
+      if (is_trainable(entry.role)) segments.push_back({entry.size, 0.0f});
+    }
+    return segments;
   }
 
   // By the tensor's name: a place among all weights tells nobody anything.
@@ -307,7 +324,7 @@ class Virtual final : public Method, private Posterior, private Personal {
 
   std::shared_ptr<const Layout> layout_;
   VirtualOptions options_;
-  std::size_t clients_, examples_;
+  std::size_t holders_, examples_;
   std::shared_ptr<const Layout> snr_layout_;
 };
 

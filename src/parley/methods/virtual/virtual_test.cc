@@ -123,6 +123,20 @@ TEST(Virtual, ReachesTheExactPosteriorInParallel) {
   expect_exact(bed);
 }
 
+// Two clients without data among the three, and one that comes late: once all have come, nothing of the start is left.
+TEST(Virtual, EmptyAndAbsentClientsLeaveNoFactorBehind) {
+  TestBed::Regression five;
+  for (const auto& x : {kThree.x[0], {}, kThree.x[1], kThree.x[2], {}}) five.x.push_back(x);
+  for (const auto& y : {kThree.y[0], {}, kThree.y[1], kThree.y[2], {}}) five.y.push_back(y);
+  for (const char* share : {"equal", "examples"}) {
+    TestBed bed("virtual", five, with(exactly(), "method.prior_share", std::string(share)),
+                [] { return std::make_unique<Exact>(); });
+    for (std::size_t round = 1; round <= 10; ++round) bed.round(round, {0, 2});
+    for (std::size_t round = 11; round <= 80; ++round) bed.round(round, {0, 2, 3});
+    expect_exact(bed);
+  }
+}
+
 TEST(Virtual, ReachesTheExactPosteriorOneClientAtATime) {
   TestBed bed = federation(exactly());
   for (std::size_t round = 1; round <= 60; ++round) bed.round(round, {round % 3});
@@ -170,6 +184,7 @@ Settings by_ivon(double beta = 1.0) {
   auto settings = exactly(beta);
   settings["method.local"] = std::string("ivon");
   settings["method.ivon_beta2"] = 0.9;
+  settings["method.ivon_curvature"] = 0.0;
   return settings;
 }
 
@@ -217,6 +232,28 @@ TEST(Virtual, IvonCorrectsTheBiasOfItsFirstSteps) {
 }
 
 // The natural gradient has the same fixed point.
+// lr·g/h for a client of mean size, whatever that size: Σn/K clients' worth of data, β, and not ρ.
+TEST(Virtual, IvonsFirstStepDoesNotDependOnHowMuchDataThereIs) {
+  const auto first_step = [](std::size_t copies) {
+    TestBed::Regression one{.x = {{}}, .y = {{}}};
+    for (std::size_t i = 0; i < copies; ++i) {
+      one.x[0].push_back({1, .5f});
+      one.y[0].push_back({2});
+    }
+    Settings settings = local(0.001, 1);
+    settings["method.private"] = false;
+    settings["method.local"] = std::string("ivon");
+    settings["method.beta"] = 1e-3;
+    settings["method.prior_scale"] = 1e3;  // next to no prior
+    TestBed bed("virtual", one, settings, [] { return std::make_unique<Exact>(); });
+    bed.round(1);
+    return double{bed.theta()[0]};
+  };
+  // The gradient at 0 is −2; the curvature moves by at most a thousandth of the gap within a step (β₂ = .999).
+  EXPECT_NEAR(first_step(4) / (0.001 * 2 / 0.005), 1.0, 0.25);
+  EXPECT_NEAR(first_step(4000) / first_step(4), 1.0, 1e-3);
+}
+
 TEST(Virtual, IvonReachesTheExactPosterior) {
   for (const double beta : {1.0, 0.3}) {
     TestBed bed = federation(by_ivon(beta));
@@ -317,6 +354,21 @@ TEST(Virtual, DrawsFromItsPosterior) {
   const double variance[2] = {3.0 / 4.0, 3.0 / 0.5};
   for (std::size_t j = 0; j < 2; ++j) {
     EXPECT_NEAR(squares[j] / kDraws / variance[j], 1.0, 4 * std::sqrt(2.0 / kDraws));
+  }
+}
+
+// Within the tolerance a precision counts as unmoved: the server's stays as it is, and no bytes tell of it.
+TEST(Virtual, PrecisionsThatDoNotMoveAreNotSent) {
+  const auto update = [](double tolerance) {
+    TestBed bed =
+        federation(with(with(exactly(), "client.epochs", std::int64_t{2}), "method.precision_tolerance", tolerance));
+    return bed.train(1, 0);
+  };
+  const Update all = update(0.0), none = update(0.99);
+  for (std::size_t j = 0; j < 2; ++j) {
+    EXPECT_NE(all["delta_precision"][j], 0.0f);
+    EXPECT_EQ(none["delta_precision"][j], 0.0f);
+    EXPECT_NE(none["delta_shift"][j], 0.0f);
   }
 }
 

@@ -72,6 +72,11 @@ const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', test_r2: 
   posterior_loss: 'Loss: posterior, and model dotted', posterior_ece: 'Calibration error: posterior, and model dotted',
   posterior_brier: 'Brier score: posterior, and model dotted', posterior_ood_auroc: 'Other data, AUROC: posterior, and model dotted',
   posterior_accuracy: 'Accuracy of the posterior', ood_auroc: 'Other data, AUROC', steps: 'Steps, a round', evaluation_seconds: 'Seconds of evaluation, a round'};
+const MEANS = {test_accuracy: 'share of the test examples that the model tells right', test_loss: 'mean loss on the test examples: the lower, the better; it counts how sure the model was',
+  test_r2: 'share of the test targets’ variance that is explained; 0 is no better than their mean', train_loss: 'mean over all examples the clients trained on, each at the weights just before its step',
+  test_ece: 'by how much confidence and accuracy differ, on average over 15 bins of confidence; 0 is perfect', test_brier: 'mean squared distance of the probabilities from the truth; 0 is perfect',
+  s_accuracy: 'the shared model on the clients’ own test data', mt_accuracy: 'each client’s own model, after its last training, on its own test data',
+  ood_auroc: 'chance that an example of other data is doubted more than one of the test set; 0.5 is guessing'};
 const nameOf = metric => NAMES[metric] || metric.replace(/_/g, ' ');
 
 // ---- series --------------------------------------------------------------------------------------------------------
@@ -167,7 +172,9 @@ function extentOf(series, pick) {
   return [low, high];
 }
 const path = points => points.map((p, i) => `${i ? 'L' : 'M'}${p[0].toFixed(1)} ${p[1].toFixed(1)}`).join('');
-const textWidth = text => text.length * 6.7;
+const pen = document.createElement('canvas').getContext('2d');
+pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+const textWidth = text => pen.measureText(text).width;
 
 function scalesOf(chart, series, plotHeight, plotWidth) {
   const log = isLog(chart.metric), kind = kindOf(chart.metric), banded = !view.seeds;
@@ -343,12 +350,14 @@ function listen(chart) {
 // ---- the section of curves -----------------------------------------------------------------------------------------
 function addChart(metric, options = {}) {
   const unit = html('small'), figure = html('div'), tip = html('div', {class: 'tip', hidden: ''});
-  const host = html('div', {class: 'chart card' + (options.wide ? ' wide' : '')}, html('h3', {}, options.head || nameOf(metric), unit), figure, tip);
+  const host = html('div', {class: 'chart card' + (options.wide ? ' wide' : '')}, html('h3', {}, options.head || html('span', MEANS[metric] ? {title: MEANS[metric]} : {}, nameOf(metric)), unit), figure, tip);
   byId(options.into || 'charts').append(host);
   const chart = {metric, host, figure, tip, unit, wide: options.wide};
   charts.push(chart);
   return chart;
 }
+// One value is no curve; the tables have it.
+const isCurve = metric => data.runs.some(run => (run.metrics[metric] || []).filter(value => value !== null).length > 1);
 function makeCharts(metrics) {
   const main = ['test_accuracy', 'test_r2', 'test_loss', 'train_loss', 'test_ece', 'test_brier'].filter(m => metrics.has(m));
   const uncertain = Object.keys(POINTS).filter(m => metrics.has(m));
@@ -396,7 +405,7 @@ function makeChoice(attribute, apply) {
   });
 }
 function makeCurves() {
-  const metrics = new Set(data.runs.flatMap(run => Object.keys(run.metrics)));
+  const metrics = new Set(data.runs.flatMap(run => Object.keys(run.metrics)).filter(isCurve));
   if (!metrics.size) return;
   byId('curves').hidden = false;
   byId('spread').hidden = !data.groups.some((_, g) => data.runs.filter(run => run.group === g && run.counted).length > 1);
@@ -416,15 +425,16 @@ function makeCurves() {
 
 // ---- who holds what ------------------------------------------------------------------------------------------------
 const LEVELS = 24;  // shades of the map: cells of one shade are one path, so ten thousand clients stay light
-const short = (text, width) => textWidth(text) <= width ? text : text.slice(0, Math.max(1, Math.floor(width / 6.7) - 1)) + '…';
+const short = (text, width) => textWidth(text) <= width ? text : text.slice(0, Math.max(1, Math.floor(text.length * width / textWidth(text)) - 1)) + '…';
 
 function drawHeat(split) {
   const host = byId('heat'), rows = split.rows, classes = Math.max(...rows.map(r => r.length), 1);
   const names = Array.from({length: classes}, (_, c) => split.classes[c] || String(c));
+  const number = r => Math.floor(r * split.clients / rows.length), some = split.clients > rows.length;
   const sizes = rows.map(r => r.reduce((a, b) => a + b, 0)), largest = Math.max(...sizes, 1);
   const most = rows.reduce((m, r) => Math.max(m, ...r), 0) || 1;
   const width = host.clientWidth, rowHeight = rows.length <= 20 ? 24 : rows.length <= 60 ? 14 : rows.length <= 150 ? 6 : 3;
-  const left = Math.max(30, textWidth(String(rows.length - 1)) + 14), barRoom = Math.max(70, Math.min(220, width * 0.2));
+  const left = Math.max(30, textWidth(String(split.clients - 1)) + 14), barRoom = Math.max(70, Math.min(220, width * 0.2));
   const cell = Math.max(2, Math.min(84, (width - left - barRoom - 16) / classes)), gap = rowHeight > 8 && cell > 6 ? 1.5 : rowHeight > 4 ? 0.5 : 0;
   const longest = Math.max(...names.map(textWidth)), slanted = longest > cell - 4, every = Math.ceil((slanted ? 19 : 0) / cell) || 1;
   const top = slanted ? 16 + Math.min(longest, 96) * 0.75 : 24, right = left + classes * cell, height = top + rows.length * rowHeight + 4;
@@ -440,7 +450,7 @@ function drawHeat(split) {
     row.forEach((count, c) => { if (count > 0) shades[Math.max(1, Math.round(Math.sqrt(count / most) * LEVELS))].push(
         `M${(left + c * cell + gap / 2).toFixed(1)} ${(y + gap / 2).toFixed(1)}h${(cell - gap).toFixed(1)}v${(rowHeight - gap).toFixed(1)}h${(gap - cell).toFixed(1)}z`); });
     bars.push(`M${right + 12} ${y + gap}h${bar.toFixed(1)}v${rowHeight - 2 * gap}h${(-bar).toFixed(1)}z`);
-    if (r % step === 0) root.append(svg('text', {x: left - 8, y: y + Math.min(rowHeight / 2, 12) + 4, 'text-anchor': 'end'}, String(r)));
+    if (r % step === 0) root.append(svg('text', {x: left - 8, y: y + Math.min(rowHeight / 2, 12) + 4, 'text-anchor': 'end'}, String(number(r))));
     if (rowHeight >= 12) root.append(svg('text', {x: right + 18 + bar, y: y + rowHeight / 2 + 4}, grouped(sizes[r])));
   });
   shades.forEach((cells, level) => { if (cells.length) root.append(svg('path', {class: 'cell', d: cells.join(''), 'fill-opacity': (0.06 + 0.94 * level / LEVELS).toFixed(3)})); });
@@ -456,14 +466,14 @@ function drawHeat(split) {
     if (tip.hidden) return;
     over.setAttribute('x', left + c * cell); over.setAttribute('y', top + r * rowHeight);
     const held = rows[r].filter(n => n > 0).length, count = inside ? rows[r][c] || 0 : 0;
-    tip.replaceChildren(html('b', {}, `Client ${r}`), html('div', {}, html('i', {}, `${grouped(sizes[r])} examples of ${held} ${held === 1 ? 'class' : 'classes'}`)),
+    tip.replaceChildren(html('b', {}, `Client ${number(r)}`), html('div', {}, html('i', {}, `${grouped(sizes[r])} examples of ${held} ${held === 1 ? 'class' : 'classes'}`)),
         ...(inside ? [html('div', {}, names[c], html('b', {}, grouped(count)), html('i', {}, sizes[r] ? `${(100 * count / sizes[r]).toFixed(1)} %` : ''))] : []));
     tip.style.left = `${Math.max(2, x + 16 + tip.offsetWidth > host.clientWidth + host.scrollLeft ? x - 16 - tip.offsetWidth : x + 16)}px`;
     tip.style.top = `${Math.max(0, Math.min(y + 12, host.scrollTop + host.clientHeight - tip.offsetHeight - 4))}px`;
   });
   root.addEventListener('pointerleave', () => { tip.hidden = true; over.setAttribute('visibility', 'hidden'); });
   const empty = sizes.filter(n => n === 0).length;
-  byId('split-note').textContent = `${rows.length} client${rows.length === 1 ? '' : 's'}, ${grouped(sizes.reduce((a, b) => a + b, 0))} examples, ` +
+  byId('split-note').textContent = (some ? `${grouped(rows.length)} of ${grouped(split.clients)} clients, evenly chosen, with ` : `${rows.length} client${rows.length === 1 ? '' : 's'}, `) + `${grouped(sizes.reduce((a, b) => a + b, 0))} examples, ` +
       `from ${grouped(Math.min(...sizes))} to ${grouped(largest)} a client` + (empty ? `; ${empty} without any` : '') + '. A row is a client, a column a class.';
   byId('heat-key').replaceChildren('0', html('span', {class: 'ramp'}), `${grouped(most)} examples (square-root scale)`);
 }
@@ -478,6 +488,30 @@ function makeSplit() {
   show();
   let width = byId('heat').clientWidth;
   new ResizeObserver(() => { if (Math.abs(byId('heat').clientWidth - width) > 20) { width = byId('heat').clientWidth; show(); } }).observe(byId('split'));
+}
+
+// ---- tables --------------------------------------------------------------------------------------------------------
+// A table that is wider than its place says so, and a head that is tapped says what its numbers mean: there is no hover on
+// a phone.
+function makeTables() {
+  const tables = [...document.querySelectorAll('.table')];
+  const hints = tables.map(table => {
+    const hint = html('p', {class: 'hint', hidden: ''}, 'More columns to the right: scroll the table sideways →');
+    table.after(hint);
+    table.addEventListener('scroll', () => { hint.textContent = ''; }, {once: true, passive: true});
+    table.addEventListener('click', event => {
+      const head = event.target.closest('th[title]');
+      if (!head) return;
+      let meaning = hint.nextElementSibling;
+      if (!meaning || !meaning.classList.contains('meaning')) hint.after(meaning = html('p', {class: 'meaning', role: 'status'}));
+      meaning.replaceChildren(html('b', {}, head.textContent), `: ${head.title}`);
+    });
+    return hint;
+  });
+  const look = () => tables.forEach((table, i) => { hints[i].hidden = table.scrollWidth <= table.clientWidth + 1; });
+  new ResizeObserver(look).observe(document.body);
+  document.addEventListener('toggle', look, true);
+  look();
 }
 
 // ---- theme ---------------------------------------------------------------------------------------------------------
@@ -501,6 +535,7 @@ function makeTheme() {
 }
 
 makeTheme();
+makeTables();
 makeCurves();
 makeSplit();
 })();
