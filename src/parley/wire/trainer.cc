@@ -20,6 +20,7 @@ std::optional<ClientRecord> NodeRecords::recall(std::size_t client, std::size_t 
 void NodeRecords::keep(std::size_t client, std::size_t round, ClientRecord record) {
   store_->stage(client, std::move(record));
   store_->commit(round);
+  store_->save(round);
   pending_ = round;
 }
 
