@@ -534,10 +534,11 @@ Json splits_json(const ReportData& data) {
     std::string name = split_name(runs);
     if (!taken.insert(name).second) name += ", " + runs.front()->name;
     const ReportRun& first = *runs.front();
-    splits.push_back({{"name", name},
-                      {"rows", first.label_histogram},
-                      {"clients", std::max(first.client_count, static_cast<std::int64_t>(first.label_histogram.size()))},
-                      {"classes", first.class_names}});
+    splits.push_back(
+        {{"name", name},
+         {"rows", first.label_histogram},
+         {"clients", std::max(first.client_count, static_cast<std::int64_t>(first.label_histogram.size()))},
+         {"classes", first.class_names}});
   }
   return splits;
 }
