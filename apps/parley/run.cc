@@ -217,10 +217,7 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, co
   ProgressBar bar;
   bar.title(settings.method.text("name"));
   const auto page = how.serve.empty() ? nullptr : open_live_page(how.serve, folder);
-  if (page) {
-    fmt::print("watch it at {}\n", page->address());
-    std::fflush(stdout);
-  }
+  if (page) fmt::print("watch it at {}\n", page->address());
   Watched progress(bar, page.get());
   const auto summary = run_experiment(
       experiment, folder,
@@ -312,7 +309,6 @@ void run_and_show(const std::vector<StudyRun>& runs, const fs::path& out, std::s
             fmt::print("{:<11}  {} seed {}  {}\n", fate, result.run->label, result.run->seed,
                        last.contains("test_accuracy") ? "test " + percent(last["test_accuracy"].get<double>())
                                                       : fmt::format("loss {:.4f}", last.value("test_loss", 0.0)));
-            std::fflush(stdout);
           },
       .failed =
           [&](const StudyRun& run, const std::string& reason) {

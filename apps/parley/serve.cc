@@ -77,12 +77,7 @@ void serve(const ServeArguments& arguments) {
                   log);
   running = nullptr;
   real_files().replace(folder / "report.html", report_of(folder));
-  const Json& last = summary.metrics.back();
-  fmt::print("done: {} round{} in {}", summary.metrics.size(), summary.metrics.size() == 1 ? "" : "s",
-             duration_text(summary.seconds));
-  if (last.contains("test_accuracy")) fmt::print(", test accuracy {}", percent(last["test_accuracy"].get<double>()));
-  if (last.contains("test_loss")) fmt::print(", test loss {:.4f}", last["test_loss"].get<double>());
-  fmt::print("; results in {}\n", folder.string());
+  fmt::print("done: {}; results in {}\n", summary_text(summary), folder.string());
 }
 
 }  // namespace

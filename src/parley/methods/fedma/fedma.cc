@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parley/base/errors.h"
+#include "parley/data/partition.h"
 #include "parley/methods/aggregate.h"
 #include "parley/methods/fedma/matched_average.h"
 
@@ -108,9 +109,8 @@ class FedMa final : public Matched {
     keep_statistics(task, frozen);
     std::ranges::copy(theta, update["theta"].begin());
     if (classes_ > 0) {
-      for (const auto row : task.data.rows) {
-        ++update[kClasses][static_cast<std::size_t>(task.data.data->labels[row])];
-      }
+      std::ranges::transform(label_counts(*task.data.data, task.data.rows), update[kClasses].begin(),
+                             [](std::size_t count) { return static_cast<float>(count); });
     }
     task.memory.keep({{kOwn, update["theta"]}, {kRound, Flat{static_cast<float>(task.round)}}});
   }
