@@ -41,7 +41,7 @@ double seconds(const std::function<void()>& work) {
 class BareLoop {
  public:
   explicit BareLoop(const Dataset& data) {
-    const auto& values = std::get<std::vector<float>>(data.values);
+    const auto& values = std::get<Values<float>>(data.values);
     inputs_ = torch::from_blob(const_cast<float*>(values.data()), {static_cast<long>(data.size()), 784}).clone();
     labels_ =
         torch::from_blob(const_cast<std::int32_t*>(data.labels.data()), {static_cast<long>(data.size())}, torch::kInt32)

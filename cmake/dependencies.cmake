@@ -100,7 +100,23 @@ endif()
 # The instruction set; each room takes it for itself alone, because LibTorch's headers must not see it (model/torch).
 add_library(parley_arch INTERFACE)
 if(PARLEY_LEVEL)
-  target_compile_options(parley_arch INTERFACE -march=${PARLEY_LEVEL} -mprefer-vector-width=512)
+  set(arch_flags -march=${PARLEY_LEVEL} -mprefer-vector-width=512)
 elseif(PARLEY_NATIVE)
-  target_compile_options(parley_arch INTERFACE -march=native -mprefer-vector-width=512)
+  set(arch_flags -march=native -mprefer-vector-width=512)
+endif()
+target_compile_options(parley_arch INTERFACE ${arch_flags})
+
+# GCC 12's own AVX-512 header starts vectors from themselves (its bug 105593, mended in 13), and -Werror would end it.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  include(CheckCXXSourceCompiles)
+  list(JOIN arch_flags " " CMAKE_REQUIRED_FLAGS)
+  check_cxx_source_compiles("
+    #ifndef __AVX512F__
+    #error
+    #endif
+    int main() {}" PARLEY_AVX512)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(PARLEY_AVX512)
+    target_compile_options(parley_arch INTERFACE -Wno-maybe-uninitialized)
+  endif()
 endif()

@@ -1,6 +1,7 @@
 // mpirun -np N parley run: the bytes of one process, for any number of ranks; and what it refuses.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <csignal>
 #include <sstream>
 #include <thread>
@@ -43,8 +44,7 @@ std::vector<std::string> on_ranks(std::size_t ranks, const std::vector<std::stri
 std::vector<std::string> run_into(const std::string& out, const std::string& settings,
                                   const std::vector<std::string>& more = {}) {
   std::vector<std::string> arguments{"run", "a.toml", "--out", out, "--threads", "1"};
-  std::istringstream words(settings);
-  for (std::string word; words >> word;) arguments.insert(arguments.end(), {"--set", word});
+  for (const auto& word : words_of(settings)) arguments.insert(arguments.end(), {"--set", word});
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -83,11 +83,13 @@ TEST_P(Ranks, GiveTheBytesOfOneProcess) {
 }
 
 // One that averages, one whose clients remember, one that keeps every update, one with a posterior, one that asks
-// clients.
+// clients, and one with steps for each client.
 INSTANTIATE_TEST_SUITE_P(Methods, Ranks,
                          testing::Values("method.name=fedavg", "method.name=scaffold", "method.name=pfnm",
                                          "method.name=fola method.curvature=input",
-                                         "method.name=ditto evaluate.clients=true"),
+                                         "method.name=ditto evaluate.clients=true",
+                                         "method.name=fednova client.epochs=6 server.steps=adaptive "
+                                         "server.round_seconds=0.14 network.speed_spread=0.5"),
                          [](const auto& test) {
                            std::string name = test.param.substr(12, test.param.find(' ') - 12);
                            return name;
@@ -119,6 +121,70 @@ TEST_F(Mpi, AKilledRankEndsTheJobAndResumeGoesOn) {
   const Outcome resumed = run_command(on_ranks(2, run_into("job", settings, {"--resume"})), folder_.path());
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_TRUE(read_text(folder_ / "job" / "model.safetensors") == read_text(folder_ / "one" / "model.safetensors"));
+}
+
+// Two ranks with surroundings of their own: what mpirun's -x sets, and the settings.
+struct Surroundings {
+  std::string data;
+  std::string settings;
+};
+std::vector<std::string> on_unlike_ranks(const std::array<Surroundings, 2>& ranks, const std::string& out) {
+  std::vector<std::string> command{"mpirun", "--allow-run-as-root", "--oversubscribe"};
+  for (const auto& [data, settings] : ranks) {
+    if (command.size() > 3) command.push_back(":");
+    command.insert(command.end(), {"-np", "1", "-x", "PARLEY_DATA=" + data, parley_binary()});
+    const auto arguments = run_into(out, settings);
+    command.insert(command.end(), arguments.begin(), arguments.end());
+  }
+  return command;
+}
+
+TEST_F(Mpi, DataAreReadOnceAMachine) {
+  std::string table = "who,size,colour,price\n";
+  for (int row = 0; row < 90; ++row) {
+    table += std::to_string(row % 9) + "," + std::to_string(row * 37 % 11) + (row % 2 ? ",red," : ",blue,") +
+             std::to_string(row * 53 % 17) + "\n";
+  }
+  std::filesystem::create_directories(folder_ / "here");
+  write_text(folder_ / "here" / "houses.csv", table);
+  write_text(folder_ / "a.toml", R"(
+[run]
+rounds = 3
+[data]
+name = "csv"
+path = "houses.csv"
+targets = ["price"]
+user_column = "who"
+[partition]
+kind = "by_user"
+[model]
+name = "linear"
+[client]
+lr = 0.05
+)");
+  // Rank 1 looks where there is nothing: it must have the data from rank 0.
+  const Outcome two =
+      run_command(on_unlike_ranks({{{folder_ / "here", ""}, {folder_ / "nothing", ""}}}, "two"), folder_.path());
+  ASSERT_EQ(two.exit_code, 0) << two.err;
+  ASSERT_EQ(parley(folder_.path(), run_into("one", "data.root=here")).exit_code, 0);
+  EXPECT_TRUE(read_text(folder_ / "one" / "model.safetensors") == read_text(folder_ / "two" / "model.safetensors"));
+  // When neither has them, it is said once, with where they were looked for.
+  const Outcome none = run_command(on_unlike_ranks({{{"x", ""}, {"y", ""}}}, "none"), folder_.path());
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_NE(none.err.find("houses.csv"), std::string::npos) << none.err;
+}
+
+TEST_F(Mpi, ARankWithOtherSettingsIsRefused) {
+  const auto refusal = [&](const std::string& settings) {
+    const Outcome outcome = run_command(on_unlike_ranks({{{"x", ""}, {"x", settings}}}, "unlike"), folder_.path());
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_NE(outcome.err.find("rank 1 of 2"), std::string::npos) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_NE(refusal("client.lr=0.1").find("the settings: not those of rank 0"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "unlike" / "config.toml"));
+  EXPECT_NE(refusal("data.rows=300").find("not those of rank 0"), std::string::npos);
+  EXPECT_NE(refusal("client.lrr=1").find("client.lrr"), std::string::npos);  // rank 0 cannot know
 }
 
 TEST_F(Mpi, WhatRanksCannotRunIsRefusedOnce) {

@@ -47,6 +47,7 @@ Outcome parley(const std::filesystem::path& folder, std::vector<std::string> arg
 // The path of the binary under test.
 std::string parley_binary();
 
+std::vector<std::string> words_of(const std::string& text);
 void write_text(const std::filesystem::path& file, const std::string& bytes);
 std::string read_text(const std::filesystem::path& file);
 std::size_t count_lines(const std::filesystem::path& file);

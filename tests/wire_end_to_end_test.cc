@@ -1,9 +1,13 @@
 // parley serve and parley join as real processes on loopback: the bytes of parley run, whatever is killed meanwhile.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -41,13 +45,6 @@ lr = 0.05
 // Rounds that take a few tenths of a second, so that something can happen in them.
 constexpr const char* kSlowly = " client.epochs=400 data.rows=2000 model.hidden=[32]";
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  std::istringstream stream(text);
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
 class Wire : public testing::Test {
  protected:
   Wire() { write_text(folder / "a.toml", kExperiment); }
@@ -83,6 +80,10 @@ class Wire : public testing::Test {
     const auto file = folder / "served/metrics.jsonl";
     return std::filesystem::exists(file) ? count_lines(file) : 0;
   }
+  nlohmann::json last_metrics(const std::string& run) const {
+    const std::string lines = read_text(folder / run / "metrics.jsonl");
+    return nlohmann::json::parse(lines.substr(lines.rfind('\n', lines.size() - 2) + 1));
+  }
   // False when it did not come true in a minute.
   static bool eventually(const std::function<bool()>& condition) {
     for (int tries = 0; tries < 1200 && !condition(); ++tries) std::this_thread::sleep_for(50ms);
@@ -113,7 +114,47 @@ TEST_P(WireMethods, GiveTheSimulationsModelBitForBit) {
 INSTANTIATE_TEST_SUITE_P(All, WireMethods,
                          testing::Values("method.name=fedavg", "method.name=fedavg server.participation=0.5",
                                          "method.name=fola", "method.name=fola method.curvature=input",
-                                         "method.name=scaffold", "method.name=virtual", "method.name=fne"));
+                                         "method.name=scaffold", "method.name=virtual", "method.name=fne",
+                                         "server.cohort=fedcs server.steps=adaptive server.round_seconds=1000 "
+                                         "network.speed_spread=1"));
+
+// What nodes measure on their own test data is what the simulation measures for each client.
+class WireOwnTests : public Wire, public testing::WithParamInterface<const char*> {};
+
+TEST_P(WireOwnTests, GiveTheSimulationsNumbers) {
+  settings = std::string("evaluate.clients=true ") + GetParam();
+  const auto server = start_server();
+  start_nodes();
+  const Outcome ended = server->wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_NE(ended.out.find("nodes' own tests "), std::string::npos) << ended.out;
+  for (const auto& node : nodes) expect_well_ended(*node);
+  EXPECT_EQ(served(), simulated());
+  EXPECT_EQ(read_text(folder / "served/clients.json"), read_text(folder / "run/clients.json"));
+  const auto there = last_metrics("served"), here = last_metrics("run");
+  for (const char* key : {"s_accuracy", "s_loss", "s_ece", "s_brier", "s_spread", "mt_accuracy", "mt_loss"}) {
+    ASSERT_TRUE(here.contains(key)) << key;
+    EXPECT_EQ(there.value(key, nlohmann::json()), here[key]) << key;
+  }
+}
+
+// Private weights are a part of a client's model.
+INSTANTIATE_TEST_SUITE_P(All, WireOwnTests,
+                         testing::Values("partition.holdout=0.25", "method.name=scaffold evaluate.every=2",
+                                         "method.name=ditto partition.holdout=0.25"));
+
+TEST_F(Wire, LeavesOutWhoIsNotInTime) {
+  settings = std::string("server.cohort=fedcs server.round_seconds=5 serve.deadline=6 run.rounds=4") + kSlowly;
+  const auto server = start_server();
+  start_nodes();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  nodes[2]->kill(SIGSTOP);
+  expect_well_ended(*server);
+  const auto last = last_metrics("served");
+  EXPECT_EQ(last["left_out"], 1.0) << last.dump();
+  EXPECT_EQ(last["clients"], 7) << last.dump();
+  EXPECT_FALSE(last.contains("refused")) << last.dump();
+}
 
 TEST_F(Wire, GoesOnAfterKillsOfTheServerAndOfANodeWithTheSameBytes) {
   settings = std::string("method.name=scaffold run.rounds=12") + kSlowly;  // clients remember
@@ -372,6 +413,31 @@ TEST_F(Wire, AServerNeedsNoData) {
       << alone.err;
 }
 
+TEST_F(Wire, AServerWithoutDataHasTheAccuracyThatItsNodesMeasure) {
+  std::string rows[2];
+  for (int i = 0; i < 80; ++i) rows[i % 2] += fmt::format("{},{},{}\n", i % 40, (i * 7) % 11, i % 40 < 20 ? 0 : 1);
+  for (int k : {0, 1}) write_text(folder / (std::string(1, "ab"[k]) + ".csv"), "x,y,label\n" + rows[k]);
+  write_text(
+      folder / "a.toml",
+      "[run]\nrounds = 30\n[data]\nname = \"elsewhere\"\nshape = [2]\nclasses = 2\n[partition]\nholdout = 0.25\n"
+      "[model]\nname = \"mlp\"\nhidden = []\n[client]\nlr = 0.5\n[evaluate]\nclients = true\n[serve]\nnodes = 2\n");
+  const auto server = start_server();
+  for (const char* name : {"a", "b"}) {
+    nodes.push_back(start({"join", "--server", address, "--name", name, "--insecure", "--data", "name=csv", "--data",
+                           std::string("path=") + name + ".csv"}));
+  }
+  const Outcome outcome = server->wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const auto& node : nodes) expect_well_ended(*node);
+  const auto last = last_metrics("served");
+  EXPECT_GT(last.value("s_accuracy", 0.0), 0.8) << last.dump();  // which side of x = 20: a line tells it
+  EXPECT_TRUE(last.contains("s_spread")) << last.dump();
+  const auto table = nlohmann::json::parse(read_text(folder / "served/clients.json"));
+  ASSERT_EQ(table.size(), 2u);
+  EXPECT_EQ(table[0]["test_examples"], 8);  // a quarter of its 32 training rows
+  EXPECT_NE(outcome.out.find("nodes' own tests "), std::string::npos) << outcome.out;
+}
+
 TEST_F(Wire, SaysWhatItIsDoingToWhoMayRead) {
   settings = std::string("run.rounds=50") + kSlowly;
   const auto server = start_server("--insecure --monitor 127.0.0.1:0");
@@ -467,6 +533,187 @@ TEST_F(WireTls, AStrangersCertificateIsNotLetIn) {
   EXPECT_EQ(outcome.err.find("welcome"), std::string::npos) << outcome.err;
   EXPECT_EQ(parley(folder.path(), {"audit", "served"}).out.find("joined"), std::string::npos);
 }
+
+// Two relays with four nodes each.
+class WireTree : public Wire {
+ protected:
+  std::unique_ptr<Process> start_relay(std::size_t which, const std::string& clients,
+                                       const std::string& more = "") const {
+    std::vector<std::string> arguments{"relay",
+                                       "--server",
+                                       address,
+                                       "--listen",
+                                       relay_address[which],
+                                       "--clients",
+                                       clients,
+                                       "--name",
+                                       "relay-" + std::to_string(which)};
+    for (const auto& word : words_of(security + " " + more)) arguments.push_back(word);
+    return start(arguments);
+  }
+  std::unique_ptr<Process> start_behind(std::size_t relay, std::size_t client) const {
+    std::vector<std::string> arguments{"join", "--server", relay_address[relay], "--client", std::to_string(client)};
+    for (const auto& word : words_of(security)) arguments.push_back(word);
+    return start(arguments);
+  }
+  void start_tree(const std::string& more = "") {
+    for (std::size_t r : {0, 1}) {
+      relays.push_back(start_relay(r, r == 0 ? "0-3" : "4-7", more));
+      for (std::size_t c = 4 * r; c < 4 * r + 4; ++c) nodes.push_back(start_behind(r, c));
+    }
+  }
+  void expect_all_well_ended(Process& server) {
+    expect_well_ended(server);
+    for (const auto& relay : relays) expect_well_ended(*relay);
+    for (const auto& node : nodes) expect_well_ended(*node);
+  }
+  // The numbers of a safetensors file of float32.
+  static std::vector<float> numbers_of(const std::string& file) {
+    std::uint64_t header = 0;
+    std::memcpy(&header, file.data(), sizeof header);
+    std::vector<float> numbers((file.size() - 8 - header) / sizeof(float));
+    std::memcpy(numbers.data(), file.data() + 8 + header, numbers.size() * sizeof(float));
+    return numbers;
+  }
+
+  const std::string relay_address[2] = {"127.0.0.1:" + std::to_string(free_port()),
+                                        "127.0.0.1:" + std::to_string(free_port())};
+  std::vector<std::unique_ptr<Process>> relays;
+};
+
+class WireTreeMethods : public WireTree, public testing::WithParamInterface<const char*> {};
+
+// Sums in double that are added in another order differ in their last bits, and so, after a round, may the last bit of
+// what is rounded from them.
+TEST_P(WireTreeMethods, GiveTheSimulationsModelToARounding) {
+  settings = std::string("run.rounds=1 ") + GetParam();
+  const auto server = start_server();
+  start_tree();
+  expect_all_well_ended(*server);
+  const auto tree = numbers_of(served()), flat = numbers_of(simulated());
+  ASSERT_EQ(tree.size(), flat.size());
+  for (std::size_t i = 0; i < flat.size(); ++i) {
+    EXPECT_LE(std::abs(tree[i] - flat[i]), std::numeric_limits<float>::epsilon() * std::abs(flat[i])) << i;
+  }
+  const auto there = last_metrics("served"), here = last_metrics("run");
+  for (const char* key : {"clients", "steps", "examples", "epochs", "bytes_up"})
+    EXPECT_EQ(there[key], here[key]) << key;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WireTreeMethods,
+                         testing::Values("method.name=fedavg", "method.name=fola", "method.name=scaffold",
+                                         "server.participation=0.5"));
+
+// A relay with the eight clients of the fold's block, and one more at the server itself.
+TEST_F(WireTree, GivesTheBytesOfTheSimulationWhereRelaysHaveWholeBlocks) {
+  std::string text = kExperiment;
+  text.replace(text.find("dirichlet"), 9, "iid");
+  text.erase(text.find("alpha = 1.0\n"), 12);
+  write_text(folder / "a.toml", text);
+  settings = "partition.clients=9 method.name=fola";
+  const auto server = start_server();
+  relays.push_back(start_relay(0, "0-7"));
+  for (std::size_t client = 0; client < 8; ++client) nodes.push_back(start_behind(0, client));
+  nodes.push_back(start_node(8));
+  expect_all_well_ended(*server);
+  EXPECT_EQ(served(), simulated());
+}
+
+// A relay is a node above and a server below, each with a certificate.
+TEST_F(WireTree, WorksWithCertificates) {
+  ASSERT_EQ(parley(folder.path(), {"keys", "ca"}).exit_code, 0);
+  ASSERT_EQ(parley(folder.path(), {"keys", "server", "--host", "127.0.0.1"}).exit_code, 0);
+  for (const char* relay : {"relay-0", "relay-1"})
+    ASSERT_EQ(parley(folder.path(), {"keys", "node", relay}).exit_code, 0);
+  for (std::size_t client = 0; client < 8; ++client) {
+    ASSERT_EQ(parley(folder.path(), {"keys", "node", "client-" + std::to_string(client)}).exit_code, 0);
+  }
+  security = "--keys keys";
+  const auto server = start_server();
+  start_tree();
+  expect_all_well_ended(*server);
+  EXPECT_EQ(last_metrics("served")["clients"], 8);
+}
+
+TEST_F(WireTree, GoesOnAfterKillsOfANodeARelayAndTheServer) {
+  settings = std::string("method.name=scaffold run.rounds=8") + kSlowly;  // clients remember
+  auto server = start_server();
+  start_tree();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  nodes[1]->kill(SIGKILL);
+  nodes[1]->wait();
+  nodes[1] = start_behind(0, 1);
+  relays[1]->kill(SIGKILL);
+  relays[1]->wait();
+  relays[1] = start_relay(1, "4-7");
+  const std::size_t before = rounds_served();
+  ASSERT_TRUE(eventually([&] { return rounds_served() > before; }));
+  server->kill(SIGKILL);
+  server->wait();
+  server = start_server();
+  expect_all_well_ended(*server);
+  EXPECT_EQ(rounds_served(), 8u);
+  const std::string model = simulated();
+  std::istringstream tree(read_text(folder / "served/metrics.jsonl")), flat(read_text(folder / "run/metrics.jsonl"));
+  for (std::string a, b; std::getline(tree, a) && std::getline(flat, b);) {
+    const auto there = nlohmann::json::parse(a), here = nlohmann::json::parse(b);
+    EXPECT_EQ(there["clients"], 8) << a;
+    // A record that had been lost, or counted twice, would show in the second digit.
+    EXPECT_NEAR(there["train_loss"].get<double>(), here["train_loss"].get<double>(),
+                1e-3 * here["train_loss"].get<double>());
+  }
+}
+
+TEST_F(WireTree, ARelayThatIsGoneIsItsClientsAbsence) {
+  settings = std::string("serve.deadline=3 run.rounds=4") + kSlowly;
+  const auto server = start_server();
+  start_tree();
+  ASSERT_TRUE(eventually([&] { return rounds_served() >= 1; }));
+  relays[1]->kill(SIGKILL);
+  expect_well_ended(*server);
+  EXPECT_EQ(rounds_served(), 4u);
+  const auto last = last_metrics("served");
+  EXPECT_EQ(last["clients"], 4) << last.dump();
+  EXPECT_NE(last.dump().find("client 6: no answer within 3 s"), std::string::npos) << last.dump();
+}
+
+TEST_F(WireTree, RefusesWhoDoesNotBelongThere) {
+  const auto server = start_server();
+  relays.push_back(start_relay(0, "0-3"));
+  const auto refusal = [&](const std::vector<std::string>& arguments) {
+    const Outcome outcome = parley(folder.path(), arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    return outcome.err;
+  };
+  const auto expect = [](const std::string& said, const std::string& words) {
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+  };
+  expect(refusal({"join", "--server", relay_address[0], "--client", "5", "--insecure"}),
+         "client 5 is not one of those");
+  expect(refusal({"relay", "--server", address, "--listen", "127.0.0.1:0", "--clients", "3-99", "--name", "r",
+                  "--insecure"}),
+         "deals no examples to a client 8");
+  expect(refusal({"relay", "--server", address, "--clients", "3-x", "--name", "r", "--insecure"}), "--clients 3-x");
+}
+
+class WireTreeRefusals : public WireTree, public testing::WithParamInterface<std::pair<const char*, const char*>> {};
+
+TEST_P(WireTreeRefusals, SayWhy) {
+  settings = GetParam().first;
+  const auto server = start_server();
+  relays.push_back(start_relay(0, "0-3"));
+  for (std::size_t client = 0; client < 4; ++client) nodes.push_back(start_behind(0, client));
+  const Outcome outcome = relays[0]->wait();
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find(GetParam().second), std::string::npos) << outcome.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WireTreeRefusals,
+                         testing::Values(std::pair{"server.rounds=buffered", "brings each late answer forward"},
+                                         std::pair{"evaluate.clients=true", "asks each node for its own test"},
+                                         std::pair{"server.cohort=fedcs server.round_seconds=9",
+                                                   "how long each client takes"},
+                                         std::pair{"method.name=fedma", "of each client, and a relay sends a sum"}));
 
 }  // namespace
 }  // namespace parley::tests

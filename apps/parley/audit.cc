@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "parley/base/counted.h"
 #include "parley/base/errors.h"
+#include "parley/wire/enrol.h"
 #include "parley/wire/journal.h"
 #include "parley/wire/serve.h"
 
@@ -19,9 +20,11 @@ std::string one_line(const wire::AuditEntry& entry) {
 }
 
 void audit(const std::string& folder, bool quiet) {
-  const auto file = wire::journal_of(folder);
+  auto file = wire::journal_of(folder);
+  if (!std::filesystem::exists(file)) file = wire::desk_journal_of(folder);
   if (!std::filesystem::exists(file)) {
-    fail("{}: no journal there; expected the folder of a run of parley serve", file.string());
+    fail("{}: no journal there; expected the folder of a run of parley serve, or the keys of parley keys desk",
+         wire::journal_of(folder).string());
   }
   const auto entries = wire::read_audit(file);
   if (!quiet) {
@@ -41,7 +44,7 @@ void add_audit(CLI::App& app) {
   auto* command = app.add_subcommand("audit", "show and verify the audit log of a run of parley serve");
   auto folder = std::make_shared<std::string>();
   auto quiet = std::make_shared<bool>(false);
-  command->add_option("run", *folder, "its folder")->required();
+  command->add_option("run", *folder, "its folder; or that of a desk's keys")->required();
   command->add_flag("--quiet", *quiet, "only verify");
   command->callback([folder, quiet] { audit(*folder, *quiet); });
 }

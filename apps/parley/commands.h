@@ -22,6 +22,8 @@ void add_report(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_join(CLI::App& app);
+void add_peer(CLI::App& app);
+void add_relay(CLI::App& app);
 void add_keys(CLI::App& app);
 void add_status(CLI::App& app);
 void add_audit(CLI::App& app);

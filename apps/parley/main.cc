@@ -171,6 +171,8 @@ int run(int argc, char** argv) {
   add_bench(app);
   add_serve(app);
   add_join(app);
+  add_peer(app);
+  add_relay(app);
   add_keys(app);
   add_status(app);
   add_audit(app);

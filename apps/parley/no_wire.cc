@@ -31,6 +31,12 @@ void add_serve(CLI::App& app) {
 void add_join(CLI::App& app) {
   add_missing(app, "join");
 }
+void add_peer(CLI::App& app) {
+  add_missing(app, "peer");
+}
+void add_relay(CLI::App& app) {
+  add_missing(app, "relay");
+}
 void add_keys(CLI::App& app) {
   add_missing(app, "keys");
 }

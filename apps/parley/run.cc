@@ -157,6 +157,11 @@ class Watched final : public Progress {
 struct Crew {
   std::string text;
   MakeExecutor make_executor = {};
+  // Builds the experiment; where there are several processes, as all of them do.
+  std::function<Experiment(const Settings& settings)> build = [](const Settings& settings) {
+    DataCache cache;
+    return parley::build(settings, catalogue(), cache);
+  };
 };
 
 Crew threads_alone(std::size_t threads) {
@@ -205,14 +210,13 @@ void run_one(const ExperimentArguments& arguments, const RunArguments& where, co
   }
   require_writable(folder);
   say_unused(settings);
-  DataCache cache;
-  const Experiment experiment = build(settings, catalogue(), cache);
+  if (crew.make_executor) refuse_peers(settings);
+  const Experiment experiment = crew.build(settings);
   const std::size_t threads = resolve_threads(where.threads);
   if (how.resume && !holds_run(folder)) fmt::print("{}: nothing to resume; the run begins\n", folder.string());
   if (settings.run.integer("checkpoint_every") > 0) {
     advise_when_interrupted("all but the last second is kept; continue with --resume");
   }
-  if (crew.make_executor) refuse_peers(settings);
   describe(experiment, crew.text);
   ProgressBar bar;
   bar.title(settings.method.text("name"));
@@ -249,23 +253,33 @@ void run_on_ranks(const ExperimentArguments& arguments, const RunArguments& wher
   char** argv = nullptr;
   const mpi::Session session(argc, argv);
   const std::size_t threads = resolve_threads(where.threads);
+  const auto build_alike = [&](const Settings& settings) {
+    DataCache cache([&](const DataCache::Load& load) { return session.once_a_machine(load); });
+    Experiment experiment = build(settings, catalogue(), cache);
+    session.require_same_inputs(experiment);
+    return experiment;
+  };
   try {
     if (session.rank() > 0) {
       const Settings settings = resolve(arguments.read(), catalogue());
       refuse_peers(settings);
-      DataCache cache;
-      return mpi::serve(session, build(settings, catalogue(), cache), threads);
+      return mpi::serve(session, build_alike(settings), threads);
     }
     run_one(arguments, where, how,
             {.text = fmt::format("{} of {} ({})", counted(session.ranks(), "rank"), counted(threads, "thread"),
                                  session.library()),
-             .make_executor = mpi::executor(session)});
+             .make_executor = mpi::executor(session),
+             .build = build_alike});
   } catch (const InputError& error) {
     if (session.rank() == 0) {
       fmt::print(stderr, "parley: {}\n", error.what());
       session.abort(error.exit_code());
     }
-    for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));  // until rank 0 has said it and ends the job
+    std::this_thread::sleep_for(std::chrono::seconds(5));  // until rank 0 has said it and ends the job
+    fmt::print(stderr,
+               "parley: rank {} of {}: {}; rank 0 has not found this: are the files the same on every machine?\n",
+               session.rank(), session.ranks(), error.what());
+    session.abort(error.exit_code());
   } catch (const std::exception& error) {
     fmt::print(stderr, "parley: rank {} of {}: {}; finished rounds are kept, go on with --resume\n", session.rank(),
                session.ranks(), error.what());

@@ -33,12 +33,25 @@ class RoundLog final : public Progress {
                        {"clients", number("clients")},
                        {"train_loss", number("train_loss")},
                        {"test_accuracy", number("test_accuracy")},
+                       {"nodes_accuracy", number("s_accuracy")},
                        {"seconds", number("seconds")}});
   }
 
  private:
   const wire::Log& log_;
 };
+
+// ", nodes' own tests 91.20 % (spread 3.05 points)": what nodes measured on test data of their own; "" when not asked.
+std::string own_tests_text(const Json& metrics) {
+  if (!metrics.contains("s_loss")) return "";
+  const bool classes = metrics.contains("s_accuracy");
+  const std::string mean = classes ? percent(metrics["s_accuracy"].get<double>())
+                                   : fmt::format("loss {:.4f}", metrics["s_loss"].get<double>());
+  if (!metrics.contains("s_spread")) return ", nodes' own tests " + mean;
+  const auto spread = metrics["s_spread"].get<double>();
+  return fmt::format(", nodes' own tests {} (spread {})", mean,
+                     classes ? fmt::format("{:.2f} points", 100.0 * spread) : fmt::format("{:.4f}", spread));
+}
 
 std::string report_of(const fs::path& folder) {
   return render_report(read_runs({&folder, 1}));
@@ -77,7 +90,8 @@ void serve(const ServeArguments& arguments) {
                   log);
   running = nullptr;
   real_files().replace(folder / "report.html", report_of(folder));
-  fmt::print("done: {}; results in {}\n", summary_text(summary), folder.string());
+  fmt::print("done: {}{}; results in {}\n", summary_text(summary), own_tests_text(summary.metrics.back()),
+             folder.string());
 }
 
 }  // namespace

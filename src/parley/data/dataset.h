@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "parley/data/values.h"
 #include "parley/tensor/flat.h"
 
 namespace parley {
@@ -33,7 +34,7 @@ enum class Content {
 struct Dataset {
   std::string name;
   std::vector<std::int64_t> shape;  // of one example: {1, 28, 28} or {561}
-  std::variant<std::vector<std::uint8_t>, std::vector<float>> values;
+  std::variant<Values<std::uint8_t>, Values<float>> values;
   Content content = Content::numbers;
   Affine transform;                  // applied on the way into a batch; empty: values as they are
   std::vector<std::int32_t> labels;  // classification: one a row, in [0, classes)

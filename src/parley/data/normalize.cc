@@ -19,7 +19,7 @@ struct Measured {
 };
 
 template <class T>
-std::vector<Measured> measure(const std::vector<T>& values, std::size_t features, std::size_t channels) {
+std::vector<Measured> measure(std::span<const T> values, std::size_t features, std::size_t channels) {
   const std::size_t run = features / channels;
   std::vector<Measured> moments(channels);
   for (std::size_t c = 0; c < channels; ++c) moments[c].origin = static_cast<double>(values[c * run]);
@@ -74,11 +74,11 @@ std::string automatic(Content content, bool bytes) {
 }
 
 bool holds_bytes(const Dataset& data) {
-  return std::holds_alternative<std::vector<std::uint8_t>>(data.values);
+  return std::holds_alternative<Values<std::uint8_t>>(data.values);
 }
 
 std::vector<Measured> measure_inputs(const Dataset& data) {
-  return std::visit([&](const auto& values) { return measure(values, data.features(), channels_of(data)); },
+  return std::visit([&](const auto& values) { return measure(std::span(values), data.features(), channels_of(data)); },
                     data.values);
 }
 
@@ -129,7 +129,8 @@ Affine normalizer(const Dataset& train, const std::string& chosen) {
 
 void standardize_targets(Dataset& train, Dataset& test) {
   const Affine affine =
-      to_standard(measure(train.targets, train.target_size, train.target_size), static_cast<double>(train.size()));
+      to_standard(measure(std::span(std::as_const(train.targets)), train.target_size, train.target_size),
+                  static_cast<double>(train.size()));
   for (Dataset* part : {&train, &test}) {
     for (std::size_t i = 0; i < part->targets.size(); ++i) {
       const std::size_t j = i % part->target_size;
@@ -144,8 +145,8 @@ std::vector<Moments> input_moments(const Dataset& data) {
 }
 
 std::vector<Moments> target_moments(const Dataset& data) {
-  auto moments =
-      moments_of(measure(data.targets, data.target_size, data.target_size), static_cast<double>(data.size()));
+  auto moments = moments_of(measure(std::span(data.targets), data.target_size, data.target_size),
+                            static_cast<double>(data.size()));
   for (std::size_t j = 0; j < data.target_transform.scale.size(); ++j) {
     const auto scale = static_cast<double>(data.target_transform.scale[j]);
     moments[j].mean = (moments[j].mean - static_cast<double>(data.target_transform.shift[j])) / scale;

@@ -12,7 +12,7 @@ namespace parley {
 namespace {
 
 template <class T>
-std::vector<T> gather(const std::vector<T>& from, std::span<const std::uint32_t> rows, std::size_t width) {
+std::vector<T> gather(std::span<const T> from, std::span<const std::uint32_t> rows, std::size_t width) {
   std::vector<T> result;
   if (from.empty()) return result;
   result.reserve(rows.size() * width);
@@ -52,10 +52,11 @@ Dataset select_rows(const Dataset& data, std::span<const std::uint32_t> rows) {
   result.class_names = data.class_names;
   result.columns = data.columns;
   result.target_size = data.target_size;
-  std::visit([&](const auto& values) { result.values = gather(values, rows, data.features()); }, data.values);
-  result.labels = gather(data.labels, rows, 1);
-  result.targets = gather(data.targets, rows, data.target_size);
-  result.users = gather(data.users, rows, 1);
+  std::visit([&](const auto& values) { result.values = gather(std::span(values), rows, data.features()); },
+             data.values);
+  result.labels = gather(std::span(data.labels), rows, 1);
+  result.targets = gather(std::span(data.targets), rows, data.target_size);
+  result.users = gather(std::span(data.users), rows, 1);
   return result;
 }
 

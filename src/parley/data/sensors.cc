@@ -36,7 +36,7 @@ std::vector<std::uint32_t> rows_of_activities(const Dataset& windows, std::span<
 }
 
 void replace_by_statistics(Dataset& data) {
-  const auto& windows = std::get<std::vector<float>>(data.values);
+  const auto& windows = std::get<Values<float>>(data.values);
   const std::size_t width = data.features();
   std::vector<float> values;
   values.reserve(data.size() * kWindowStatistics);

@@ -55,13 +55,13 @@ void check_one(const Dataset& data, const std::string& part) {
   if (!data.users.empty() && data.users.size() != data.size()) {
     fail("{}: expected {}, found {}", where, counted(data.size(), "user"), data.users.size());
   }
-  const auto refuse_infinite = [&](const std::vector<float>& numbers, const char* what, std::size_t width) {
+  const auto refuse_infinite = [&](std::span<const float> numbers, const char* what, std::size_t width) {
     const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
     if (bad == numbers.end()) return;
     const auto at = static_cast<std::size_t>(bad - numbers.begin());
     fail("{}: row {}, {} {}: {} is not a finite number; clean the data", where, at / width, what, at % width, *bad);
   };
-  if (const auto* floats = std::get_if<std::vector<float>>(&data.values)) {
+  if (const auto* floats = std::get_if<Values<float>>(&data.values)) {
     refuse_infinite(*floats, "feature", data.features());
   }
   refuse_infinite(data.targets, "target", std::max<std::size_t>(data.target_size, 1));
@@ -104,7 +104,7 @@ void check_pair(const Dataset& train, const Dataset& test) {
 TrainTest without_rows(Dataset data, const Options& options) {
   data.name = options.text("name");
   const std::string kind = normalization(data, options.text("normalize"));
-  const bool bytes = std::holds_alternative<std::vector<std::uint8_t>>(data.values);
+  const bool bytes = std::holds_alternative<Values<std::uint8_t>>(data.values);
   if (kind == "unit" && !bytes) {
     fail("data.normalize = \"unit\": there are no examples here to take the range from; use \"standard\" or \"none\"");
   }

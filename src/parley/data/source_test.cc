@@ -271,7 +271,7 @@ TEST(Format, NpyKeepsBytesAndTellsLabelsFromTargets) {
   options.set("path", std::string("d"));
   options.set("test_fraction", 0.5);
   const TrainTest data = load(options, only(folder));
-  EXPECT_TRUE(std::holds_alternative<std::vector<std::uint8_t>>(data.train->values));
+  EXPECT_TRUE(std::holds_alternative<Values<std::uint8_t>>(data.train->values));
   EXPECT_EQ(data.train->size(), 2u);
   EXPECT_EQ(data.train->classes, 3u);
   options.set("train_y", std::string("t.npy"));

@@ -37,7 +37,7 @@ TEST(Shakespeare, TellsTheNextCharacterAndTestsOnTheEndOfEachRole) {
              c = static_cast<std::uint8_t>(b + 1);
   EXPECT_EQ(data.train->users, (std::vector<std::int32_t>{0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(data.test->users, (std::vector<std::int32_t>{0, 0, 1, 1}));
-  EXPECT_EQ(std::get<Bytes>(data.train->values), (Bytes{a, a, a, a, a, a, a, b, b, c, c, c, c, c, c, c, c, c}));
+  EXPECT_EQ(std::get<0>(data.train->values), (Bytes{a, a, a, a, a, a, a, b, b, c, c, c, c, c, c, c, c, c}));
   EXPECT_EQ(data.train->labels, (std::vector<std::int32_t>{a - 1, b - 1, b - 1, c - 1, c - 1, c - 1}));
   EXPECT_EQ(data.test->labels, (std::vector<std::int32_t>{b - 1, 0, c - 1, 0}));
   EXPECT_TRUE(data.train->transform.scale.empty());
@@ -87,15 +87,15 @@ TEST(Sentiment140, KnowsTheWordsOfTrainingTweetsOnly) {
   options.set("length", std::int64_t{4});
   const TrainTest data = load(options, only(folder));
   EXPECT_EQ(data.train->size(), 8u);
-  const auto& train = std::get<std::vector<float>>(data.train->values);
-  const auto& test = std::get<std::vector<float>>(data.test->values);
+  const auto& train = std::get<Values<float>>(data.train->values);
+  const auto& test = std::get<Values<float>>(data.test->values);
   EXPECT_EQ(std::vector<float>(test.begin(), test.begin() + 4), (std::vector<float>{2, 1, 0, 0}));
   EXPECT_EQ(std::set<float>(train.begin(), train.end()), (std::set<float>{0, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
   options.set("vocabulary", std::string("glove"));
   expect_refusal([&] { load(options, only(folder)); }, {"glove/glove.6B.50d.head.txt", "not found"});
   folder.write("glove/glove.6B.50d.head.txt", "the 0.1 0.2\nsame 0.3 0.4\n");
   const TrainTest glove = load(options, only(folder));
-  EXPECT_EQ(std::get<std::vector<float>>(glove.train->values)[0], 3.0f);
+  EXPECT_EQ(std::get<Values<float>>(glove.train->values)[0], 3.0f);
   folder.write("glove/glove.6B.50d.head.txt", "the 0.1 0.2\nsame\n");
   expect_refusal([&] { load(options, only(folder)); }, {"glove.6B.50d.head.txt:2", "a word and its vector"});
 }

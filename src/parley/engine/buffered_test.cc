@@ -16,34 +16,7 @@
 namespace parley {
 namespace {
 
-constexpr const char* kSmall = R"(
-[run]
-rounds = 5
-[data]
-name = "synthetic"
-rows = 400
-features = 8
-classes = 4
-[partition]
-kind = "dirichlet"
-clients = 12
-alpha = 1.0
-[model]
-name = "mlp"
-hidden = [6]
-[client]
-batch = 8
-lr = 0.05
-[network]
-speed_spread = 1.0
-)";
-
-using Texts = std::vector<std::string>;
-
-Texts operator+(Texts a, const Texts& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+const std::string kUneven = std::string(kTwelveClients) + "[network]\nspeed_spread = 1.0\n";
 
 const Texts kBuffered{"server.rounds=buffered"};
 
@@ -54,7 +27,7 @@ struct Result {
 
 Result run(const Texts& assignments, std::size_t threads = 1) {
   const TempFolder temp;
-  auto summary = run_experiment(experiment_of(kSmall, assignments), temp / "run", {.threads = threads});
+  auto summary = run_experiment(experiment_of(kUneven.c_str(), assignments), temp / "run", {.threads = threads});
   return {read_file(temp / "run/model.safetensors"), std::move(summary.metrics)};
 }
 
@@ -109,8 +82,8 @@ TEST(Buffered, KilledAndResumedKnowsWhoWasAtWorkOnWhat) {
     for (const char* method : {"fedavg", "scaffold"}) {
       const TempFolder temp;
       const Experiment one = experiment_of(
-          kSmall, kBuffered + Texts{"server.buffer=4", "run.rounds=9", std::string("store.clients=") + keep,
-                                    std::string("method.name=") + method});
+          kUneven.c_str(), kBuffered + Texts{"server.buffer=4", "run.rounds=9", std::string("store.clients=") + keep,
+                                             std::string("method.name=") + method});
       const auto straight = run_experiment(one, temp / "straight", {});
       StopInRound stop;
       EXPECT_THROW(run_experiment(one, temp / "cut", {.save_every_round = true, .progress = &stop}),
@@ -134,8 +107,8 @@ TEST(Buffered, Learns) {
 
 TEST(Buffered, ADivergedClientIsRefusedAndTheBufferGoesOn) {
   const TempFolder temp;
-  Experiment one = experiment_of(
-      kSmall, kBuffered + Texts{"partition.alpha=100", "partition.clients=4", "model.hidden=[16]", "client.lr=0.1"});
+  Experiment one = experiment_of(kUneven.c_str(), kBuffered + Texts{"partition.alpha=100", "partition.clients=4",
+                                                                    "model.hidden=[16]", "client.lr=0.1"});
   set_first_feature(one, 3, 1e38f);
   const auto summary = run_experiment(one, temp / "run", {});
   EXPECT_EQ(summary.metrics[0]["clients"], 3);
@@ -145,7 +118,7 @@ TEST(Buffered, ADivergedClientIsRefusedAndTheBufferGoesOn) {
 TEST(Buffered, RefusesWhatCannotBeLate) {
   const auto refusal = [](const Texts& assignments) -> std::string {
     try {
-      experiment_of(kSmall, assignments);
+      experiment_of(kUneven.c_str(), assignments);
     } catch (const InputError& error) {
       return error.what();
     }
@@ -183,7 +156,7 @@ TEST(Staleness, ALateAnswerBringsAPartOfItsChange) {
 
 // A variance that fell since could otherwise become negative.
 TEST(Staleness, RunningStatisticsGoTowardsWhatWasMeasured) {
-  const Experiment normed = experiment_of(kSmall, {"model.name=normed"});
+  const Experiment normed = experiment_of(kUneven.c_str(), {"model.name=normed"});
   const std::size_t size = normed.layout->size(), trainable = normed.layout->trainable();
   ASSERT_LT(trainable, size);
   State state;

@@ -1,6 +1,8 @@
 #include "parley/engine/client_results.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "parley/engine/scores.h"
 
@@ -65,6 +67,21 @@ void add_view(Model& model, const View& view, std::size_t network, EvaluationBuf
   }
 }
 
+// The standard deviation over clients of how the model did at each; nothing for fewer than two.
+std::optional<double> spread(const ClientResults& results) {
+  std::vector<double> values;
+  for (const auto& result : results) {
+    if (!result) continue;
+    values.push_back(result->evaluation.classified() ? result->evaluation.accuracy() : result->evaluation.loss());
+  }
+  if (values.size() < 2) return {};
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0.0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / count);
+}
+
 bool worse(const Evaluation& after, const Evaluation& before) {
   return after.classified() ? after.correct < before.correct : after.loss_sum > before.loss_sum;
 }
@@ -121,6 +138,7 @@ std::map<std::string, double> ClientSurvey::metrics() const {
   add_pooled(metrics, "s", shared);
   add_pooled(metrics, "mt", own);
   add_pooled(metrics, "finetune", finetuned);
+  if (const auto deviation = spread(shared)) metrics["s_spread"] = *deviation;
   std::size_t compared = 0, lost = 0;
   for (std::size_t k = 0; k < finetuned.size(); ++k) {
     if (!finetuned[k] || !shared[k]) continue;

@@ -45,7 +45,8 @@ struct ClientSurvey {
   ClientResults finetuned;  // empty when that was not asked for
 
   // Over clients, weighted by test size: s_accuracy, mt_accuracy, …, and finetune_worse, the part of the clients whose
-  // accuracy (or loss, without classes) is worse after it.
+  // accuracy (or loss, without classes) is worse after it. s_spread is the standard deviation of the clients' own
+  // accuracies (or losses) under the shared model, each client counting the same.
   std::map<std::string, double> metrics() const;
   // One object a client, for clients.json.
   Json table() const;

@@ -1,5 +1,7 @@
 #include "parley/engine/client_side.h"
 
+#include <algorithm>
+
 #include "parley/base/errors.h"
 #include "parley/base/timeline.h"
 
@@ -7,12 +9,15 @@ namespace parley {
 
 ClientSide::ClientSide(const ClientSetup& setup, std::size_t worker)
     : setup_(setup),
+      local_(setup.local),
       worker_(worker),
       shared_(setup.new_model()),
       trained_(personal_of(*setup.method).model(setup.new_model)),
       trainer_(setup.new_optimizer()) {}
 
 ClientTask ClientSide::task(const Invitation& invitation, const View& data, ClientMemory& memory, Model& model) {
+  local_ = setup_.local;
+  if (invitation.steps > 0) local_.max_steps = std::min(invitation.steps, local_.steps(data.size()));
   return {.round = invitation.broadcast.number(),
           .client = invitation.client,
           .cohort = invitation.cohort,
@@ -21,7 +26,7 @@ ClientTask ClientSide::task(const Invitation& invitation, const View& data, Clie
           .data = data,
           .model = model,
           .trainer = trainer_,
-          .local = setup_.local,
+          .local = local_,
           .memory = memory,
           .initial = setup_.initial};
 }

@@ -29,6 +29,7 @@ struct Invitation {
   std::size_t cohort;     // clients that were asked to take part
   std::uint64_t seed;     // names the client's streams
   bool test_own = false;  // whether the model that training leaves is to be tested on the client's own test data
+  std::size_t steps = 0;  // at most so many local steps; 0: as many as [client] says
 };
 
 // What it holds, and nobody else.
@@ -82,6 +83,7 @@ class ClientSide {
   std::optional<ClientResult> test_own(const ClientTask& task, const OwnData& data, const Update& update);
 
   ClientSetup setup_;
+  LocalOptions local_;  // of the task at hand
   std::size_t worker_;
   std::unique_ptr<Model> shared_;
   std::unique_ptr<Model> trained_;  // what clients train, when it is another

@@ -224,7 +224,7 @@ void Evaluator::measure_doubt(const State& state, const Members& members, std::s
 std::map<std::string, double> Evaluator::measure(const State& state, const Members& members, std::size_t round,
                                                  bool last) {
   std::map<std::string, double> metrics;
-  measure_doubt(state, members, round, metrics);
+  if (experiment_.federated.data.test->size() > 0) measure_doubt(state, members, round, metrics);
   metrics.merge(compare_statistics(experiment_, state));
   if (asks_clients()) {
     const ClientSurvey found = survey(state, round, last);
@@ -237,6 +237,9 @@ std::map<std::string, double> Evaluator::measure(const State& state, const Membe
 ClientSurvey Evaluator::survey(const State& state, std::size_t round, bool last) {
   const bool finetunes = last && experiment_.settings.evaluate.integer("finetune") > 0;
   const Broadcast broadcast(state, round);
+  if (elsewhere_) {
+    if (auto shared = elsewhere_(broadcast)) return {.shared = std::move(*shared), .own = own_, .finetuned = {}};
+  }
   ClientSurvey survey{
       .shared = ClientResults(own_.size()), .own = own_, .finetuned = ClientResults(finetunes ? own_.size() : 0)};
   // Nobody has trained, or the run was not asked then: without a single own model there is nothing to say of them.

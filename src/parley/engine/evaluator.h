@@ -37,6 +37,10 @@ class Evaluator {
   // What the last measure() found for each client, one object each; null when it does not ask them.
   const Json& client_table() const { return client_table_; }
 
+  // Where clients' test data are not here: asks the clients. Gives nothing where they are.
+  using Elsewhere = std::function<std::optional<ClientResults>(const Broadcast& broadcast)>;
+  void ask_elsewhere(Elsewhere elsewhere) { elsewhere_ = std::move(elsewhere); }
+
   // What a client's own model did after its last accepted training.
   void remember(std::size_t client, ClientResult result) { own_.at(client) = std::move(result); }
   bool asks_clients() const { return !own_.empty(); }
@@ -75,6 +79,7 @@ class Evaluator {
   std::vector<std::uint32_t> ood_rows_;  // all of evaluate.ood; a client takes as many from the front as it deserves
   ClientResults own_;                    // of each client's last accepted training; empty unless evaluate.clients
   Json client_table_;
+  Elsewhere elsewhere_;
 };
 
 }  // namespace parley

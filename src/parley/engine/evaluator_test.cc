@@ -121,7 +121,7 @@ TEST(Uncertainty, OfLogisticRegressionAgreesWithQuadrature) {
   constexpr std::size_t kSamples = 4000;
   const Dataset& test = *trained.experiment.federated.data.test;
   const auto point = trained.predict(test), mean = trained.predict({&test}, 2, kSamples, how)[0];
-  const auto& inputs = std::get<std::vector<float>>(test.values);
+  const auto& inputs = std::get<Values<float>>(test.values);
   double moved = 0.0;
   for (std::size_t i = 0; i < test.size(); ++i) {
     const auto x = std::span(inputs).subspan(3 * i, 3);
@@ -158,7 +158,7 @@ TEST(Uncertainty, OfLinearRegressionHasTheMeanOfThePointAndTheVarianceOfTheInput
   const Posterior::Draw how{.examples = 48, .scale = 1.0, .prior_precision = 4.0};
   const Dataset& test = *trained.experiment.federated.data.test;
   const auto point = trained.predict(test);
-  const auto& inputs = std::get<std::vector<float>>(test.values);
+  const auto& inputs = std::get<Values<float>>(test.values);
   constexpr std::size_t kDraws = 3000;
   std::vector<double> sum(test.size()), squares(test.size());
   for (std::size_t round = 1; round <= kDraws; ++round) {

@@ -19,6 +19,14 @@ struct RoundInProgress {
   OrderedFold& fold;
 };
 
+// What was measured of a client that was asked.
+struct Turn {
+  std::size_t client;
+  double seconds;         // from the invitation to the whole answer, or until nobody waited any longer
+  double training = 0.0;  // of these, by the client's own clock; 0 where it did not answer
+  std::size_t steps = 0;  // it took; 0 where it did not answer
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -28,6 +36,10 @@ class Executor {
   // An accepted client's record is staged in the store before its answer is pushed. Throws what ends the round:
   // anything but a RefusedUpdate.
   virtual void run(const RoundInProgress& round) = 0;
+  // How long those took who were asked in the last run(); null where clients are simulated, and no clock says it.
+  virtual const std::vector<Turn>* turns() const { return nullptr; }
+  // What the broadcast model does on each client's own test data, where these are not here; nothing where they are.
+  virtual std::optional<ClientResults> survey(const Broadcast& /*broadcast*/) { return {}; }
 };
 
 // What a client holds.

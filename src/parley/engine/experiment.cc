@@ -15,6 +15,7 @@
 #include "parley/engine/buffered.h"
 #include "parley/engine/cohort.h"
 #include "parley/engine/peer/peers.h"
+#include "parley/engine/time_budget.h"
 #include "parley/methods/aggregate.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/tensor/safetensors.h"
@@ -246,9 +247,8 @@ void connect_peers(Experiment& experiment, const Catalogue& catalogue) {
   const Settings& settings = experiment.settings;
   if (!settings.among_peers) return;
   refuse_for_peers(settings);
-  experiment.network =
-      std::make_shared<const Network>(settings.peer, *experiment.pace, settings.graph, catalogue.graphs,
-                                      experiment.federated.partition, experiment.seed());
+  experiment.network = std::make_shared<const Network>(settings.peer, *experiment.pace, settings.graph,
+                                                       catalogue.graphs, experiment.sizes, experiment.seed());
   catalogue.peers.at(settings.method.text("name")).make.check(experiment);
 }
 
@@ -260,8 +260,10 @@ TrainTest DataCache::load(const Options& data, const Catalogue& catalogue) {
   const auto found = loaded_.find(key);
   if (found != loaded_.end()) return found->second;
   const Span span("load data");
-  return loaded_[key] = within_memory(
-             data, [&] { return load_data(catalogue.datasets, data, DataRoots::standard(data.text("root"))); });
+  return loaded_[key] = share_([&] {
+           return within_memory(
+               data, [&] { return load_data(catalogue.datasets, data, DataRoots::standard(data.text("root"))); });
+         });
 }
 
 Federated deal(const Settings& settings, const Catalogue& catalogue, DataCache& cache) {
@@ -332,6 +334,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   experiment.pace = std::make_shared<const Pace>(settings.network, experiment.clients(), context.seed);
   connect_peers(experiment, catalogue);
   require_fit_for_buffer(experiment);
+  require_fit_for_time_budget(experiment);
   return experiment;
 }
 

@@ -21,9 +21,15 @@ namespace parley {
 // Data sets that are already loaded, so that the runs of a comparison share one copy.
 class DataCache {
  public:
+  using Load = std::function<TrainTest()>;
+  // Wraps every loading, where processes share what one of them loads.
+  explicit DataCache(std::function<TrainTest(const Load& load)> share = [](const Load& load) { return load(); })
+      : share_(std::move(share)) {}
+
   TrainTest load(const Options& data, const Catalogue& catalogue);
 
  private:
+  std::function<TrainTest(const Load& load)> share_;
   std::map<std::string, TrainTest> loaded_;
 };
 

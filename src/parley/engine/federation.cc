@@ -24,10 +24,13 @@ Federation::Federation(const Experiment& experiment, ClientStore& store, std::si
       workers_(experiment.client_setup(server_.schema()), threads),
       evaluator_(experiment, workers_, store),
       executor_(make_executor(
-          workers_, [this](std::size_t client) { return evaluator_.data_of(client); }, store)) {}
+          workers_, [this](std::size_t client) { return evaluator_.data_of(client); }, store)),
+      budget_(experiment, executor_->turns() != nullptr) {
+  evaluator_.ask_elsewhere([this](const Broadcast& broadcast) { return executor_->survey(broadcast); });
+}
 
 RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
-  const OpenRound round = server_.open(number, roster_);
+  const OpenRound round = server_.open(number, roster_, budget_.chooses_cohort() ? &budget_ : nullptr);
   const std::size_t asked = round.cohort.size(), bytes_down = round.broadcast.wire_bytes();
   RoundReport report{.round = number};
   const auto account = [&](std::size_t position, Settlement& settled) {
@@ -48,10 +51,14 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
                                           .client = round.cohort[position],
                                           .cohort = asked,
                                           .seed = experiment_.seed(),
-                                          .test_own = evaluator_.asks_clients()};
+                                          .test_own = evaluator_.asks_clients(),
+                                          .steps = budget_.steps(round.cohort[position], number)};
                       },
                   .check = [&](const Update& update) { server_.check(round, update); },
                   .fold = fold});
+  if (const auto* turns = executor_->turns()) {
+    for (const Turn& turn : *turns) budget_.observe(number, turn);
+  }
   FoldedRound folded = fold.take();
   describe_answers(round, folded, report);
   report.transmissions = asked + report.clients;
@@ -59,7 +66,23 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   ClosedRound closed = server_.close(round, folded);
   report.extra = std::move(closed.metrics);
   report.finished = closed.finished;
+  if (budget_.chooses_cohort()) report.extra["left_out"] = static_cast<double>(candidates() - asked);
   return report;
+}
+
+std::size_t Federation::candidates() const {
+  return cohort_size(roster_.holders().size(), experiment_.settings.server.real("participation"));
+}
+
+Json Federation::progress() const {
+  Json progress = evaluator_.progress();
+  if (const Json speeds = budget_.progress(); !speeds.is_null()) progress["speeds"] = speeds;
+  return progress;
+}
+
+void Federation::restore(const Json& progress) {
+  evaluator_.restore(progress);
+  if (progress.contains("speeds")) budget_.restore(progress.at("speeds"));
 }
 
 }  // namespace parley

@@ -9,6 +9,7 @@
 #include "parley/engine/experiment.h"
 #include "parley/engine/server_side.h"
 #include "parley/engine/threads.h"
+#include "parley/engine/time_budget.h"
 
 namespace parley {
 
@@ -32,11 +33,12 @@ class Federation final : public Engine {
     return evaluator_.measure(server_.state(), members(), round, last);
   }
   Json client_table() const override { return evaluator_.client_table(); }
-  Json progress() const override { return evaluator_.progress(); }
-  void restore(const Json& progress) override { evaluator_.restore(progress); }
+  Json progress() const override;
+  void restore(const Json& progress) override;
 
  private:
   Members members() const { return {server_.state().at("theta")}; }
+  std::size_t candidates() const;  // that a round's cohort is chosen from
 
   const Experiment& experiment_;
   Roster roster_;
@@ -44,6 +46,7 @@ class Federation final : public Engine {
   Workers workers_;
   Evaluator evaluator_;
   std::unique_ptr<Executor> executor_;
+  TimeBudget budget_;
 };
 
 }  // namespace parley

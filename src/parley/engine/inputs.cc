@@ -19,7 +19,7 @@ void add(Fingerprint& sum, const std::vector<Number>& numbers) {
 std::string fingerprint_of(const Dataset& data) {
   Fingerprint sum;
   add(sum, data.shape);
-  std::visit([&](const auto& values) { add(sum, values); }, data.values);
+  std::visit([&](const auto& values) { add(sum, std::span(values)); }, data.values);
   add(sum, data.transform.scale);
   add(sum, data.transform.shift);
   add(sum, data.labels);

@@ -13,6 +13,7 @@
 #include "parley/base/version.h"
 #include "parley/engine/inputs.h"
 #include "parley/engine/scores.h"
+#include "parley/engine/time_budget.h"
 #include "parley/model/kernels.h"
 #include "parley/store/folder_lock.h"
 #include "parley/tensor/safetensors.h"
@@ -111,7 +112,11 @@ void add_confusion(Json& line, const Evaluation& evaluation) {
 }
 
 void add_evaluation(Json& line, const Experiment& experiment, Engine& engine, std::size_t round, bool last) {
-  if (experiment.federated.data.test->size() == 0) return;  // a server whose data are elsewhere
+  if (experiment.federated.data.test->size() == 0) {  // a server whose data are elsewhere
+    if (!experiment.settings.evaluate.flag("clients")) return;
+    for (const auto& [name, value] : engine.measure(round, last)) line[name] = value;
+    return;
+  }
   const Evaluation evaluation = engine.evaluate(*experiment.federated.data.test);
   for (const auto& [name, value] : scores("test", evaluation)) line[name] = value;
   if (evaluation.classified()) {
@@ -337,6 +342,7 @@ std::string first_difference(const std::string& there, const std::string& here) 
 RunSummary run_experiment(const Experiment& experiment, const std::filesystem::path& path, const RunControls& asked) {
   RunControls controls = asked;
   controls.resume = asked.resume && has_begun(path);
+  if (!controls.make_errands) require_somebody_in_time(experiment);  // real clients are measured
   Json info = describe(experiment, controls);
   if (controls.resume) check_resumable(path, experiment.settings, info["inputs"]);
   RunFolder folder(path, *controls.files);

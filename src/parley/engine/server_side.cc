@@ -27,10 +27,11 @@ ServerSide::ServerSide(const ServerSetup& setup) : ServerSide(setup, starting_st
 ServerSide::ServerSide(const ServerSetup& setup, State state)
     : setup_(setup), schema_(share(setup.method->schema())), state_(std::move(state)) {}
 
-OpenRound ServerSide::open(std::size_t number, const Roster& roster) const {
+OpenRound ServerSide::open(std::size_t number, const Roster& roster, const CohortRule* rule) const {
   const Span span("open round", number);
+  if (rule == nullptr) rule = setup_.method->cohort_rule();
   return {.number = number,
-          .cohort = roster.draw(setup_.participation, setup_.seed, number, setup_.method->cohort_rule()),
+          .cohort = roster.draw(setup_.participation, setup_.seed, number, rule),
           .broadcast = Broadcast(state_, number)};
 }
 

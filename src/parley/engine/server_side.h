@@ -61,7 +61,8 @@ class ServerSide {
   const State& state() const { return state_; }
   const SharedSchema& schema() const { return schema_; }
 
-  OpenRound open(std::size_t number, const Roster& roster) const;
+  // With the cohort that the rule names; null: the method's own, or chance.
+  OpenRound open(std::size_t number, const Roster& roster, const CohortRule* rule = nullptr) const;
   // Throws RefusedUpdate for an answer that does not fit the schema, is not finite, or answers another round.
   void check(const OpenRound& round, const Update& update) const;
   ClosedRound close(const OpenRound& round, FoldedRound& folded);

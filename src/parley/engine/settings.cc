@@ -53,6 +53,21 @@ std::vector<Option> server_options(const Catalogue& catalogue) {
   return {
       {"participation", 1.0, "share of the clients in a round, drawn anew each time; at least one",
        Range{.low = 0.0, .high = 1.0, .low_excluded = true}},
+      {"cohort",
+       std::string("random"),
+       "who of these is asked; random: all; fedcs: those that can answer within round_seconds (FedCS)",
+       {},
+       {"random", "fedcs"}},
+      {"steps",
+       std::string("all"),
+       "all: a client trains as [client] says; adaptive: as much of that as it has time for in round_seconds, at least "
+       "one step",
+       {},
+       {"all", "adaptive"}},
+      {"round_seconds", 0.0,
+       "how long a client's turn may last, with cohort = \"fedcs\" or steps = \"adaptive\": simulated seconds of "
+       "[network], or, with parley serve, seconds as they were measured in earlier rounds",
+       at_least(0.0)},
       {"weighting",
        std::string("examples"),
        "a client's share in the average: its number of examples, or the same for all",
@@ -299,6 +314,7 @@ Settings resolve(Config config, const Catalogue& catalogue) {
   settings.stages = resolve_stages(config, catalogue);
   settings.evaluate = resolve_evaluate(config, catalogue);
   settings.store = config.resolve("store", store_options());
+  settings.network_given = !config.keys("network").empty();
   settings.network = config.resolve("network", Pace::declared());
   settings.graph = resolve_chosen(config, "graph", graph_options(catalogue), "kind", catalogue.graphs);
   settings.peer = config.resolve("peer", Network::declared());

@@ -12,10 +12,11 @@ namespace parley {
 
 struct Settings {
   Options run, data, partition, model, client, server, method, aggregate, stages, evaluate, store;
-  Options network;           // how fast the simulated machines and links are
-  Options graph, peer;       // checked always, a part of the run only among peers
-  Options serve;             // checked always, never a part of the run: how a server waits for its nodes
-  bool among_peers = false;  // whether the method is one of peers, without a server
+  Options network;             // how fast the simulated machines and links are
+  Options graph, peer;         // checked always, a part of the run only among peers
+  Options serve;               // checked always, never a part of the run: how a server waits for its nodes
+  bool among_peers = false;    // whether the method is one of peers, without a server
+  bool network_given = false;  // whether the file says anything of [network]
 
   // Sections that the file has and this method does not use: "peer".
   std::vector<std::string> unused = {};

@@ -23,6 +23,33 @@ inline const Catalogue& catalogue() {
   return instance;
 }
 
+using Texts = std::vector<std::string>;
+
+inline Texts operator+(Texts a, const Texts& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+inline constexpr const char* kTwelveClients = R"(
+[run]
+rounds = 5
+[data]
+name = "synthetic"
+rows = 400
+features = 8
+classes = 4
+[partition]
+kind = "dirichlet"
+clients = 12
+alpha = 1.0
+[model]
+name = "mlp"
+hidden = [6]
+[client]
+batch = 8
+lr = 0.05
+)";
+
 inline Settings settings_of(const char* toml, const std::vector<std::string>& assignments) {
   Config config = Config::parse(toml, "small.toml");
   for (const auto& assignment : assignments) config.set(assignment);
@@ -37,8 +64,10 @@ inline Experiment experiment_of(const char* toml, const std::vector<std::string>
 // Gives every row of a client this number as its first feature: too large, and the client diverges.
 inline void set_first_feature(Experiment& experiment, std::size_t client, float value) {
   auto data = std::make_shared<Dataset>(*experiment.federated.data.train);
-  auto& values = std::get<std::vector<float>>(data->values);
+  const auto& before = std::get<Values<float>>(data->values);
+  std::vector<float> values(before.begin(), before.end());
   for (const auto row : experiment.federated.partition.clients[client]) values[row * data->features()] = value;
+  data->values = std::move(values);
   experiment.federated.data.train = data;
 }
 

@@ -45,7 +45,7 @@ struct Moments {
 Moments rows_of(const TestBed& bed, std::size_t client, std::size_t j) {
   Moments moments;
   for (const auto row : bed.rows(client)) {
-    const auto& values = std::get<std::vector<float>>(bed.data().values);
+    const auto& values = std::get<Values<float>>(bed.data().values);
     moments.rows.push_back(values[row * bed.data().features() + j]);
   }
   return moments;

@@ -2,10 +2,12 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include "parley/base/errors.h"
+
+// Of libgomp, which oneDNN brings along. omp.h is the compiler's, and clang, which fuzzes us, has none here.
+extern "C" void omp_set_num_threads(int);
 
 namespace parley {
 namespace {

@@ -97,8 +97,10 @@ std::optional<Spread> ReportGroup::total(const std::string& metric) const {
 }
 
 std::optional<Spread> ReportGroup::wall() const {
-  return over_runs(counted,
-                   [](const ReportRun& run) { return run.wall_seconds ? run.wall_seconds : sum_of(run, "seconds"); });
+  // While a run goes on, its run.json says 0.
+  return over_runs(counted, [](const ReportRun& run) {
+    return run.wall_seconds.value_or(0.0) > 0.0 ? run.wall_seconds : sum_of(run, "seconds");
+  });
 }
 
 std::size_t ReportGroup::rounds() const {

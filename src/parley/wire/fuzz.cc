@@ -1,7 +1,13 @@
 #include "parley/wire/fuzz.h"
 
+#include <functional>
+
+#include "parley/base/errors.h"
+#include "parley/base/temp_folder.h"
+#include "parley/tensor/safetensors.h"
 #include "parley/wire/hub.h"
 #include "parley/wire/keys.h"
+#include "parley/wire/shelf.h"
 
 namespace parley::wire {
 namespace {
@@ -20,6 +26,31 @@ Broadcast small_broadcast() {
   state.add("theta", std::make_shared<const Layout>(std::vector<LayoutEntry>{{.name = "w", .shape = {1}}}), true,
             {1.0f});
   return Broadcast(state, 1);
+}
+
+constexpr const char* kWalk = R"(
+[run]
+rounds = 9
+[data]
+name = "synthetic"
+rows = 20
+features = 2
+classes = 2
+[partition]
+kind = "iid"
+clients = 3
+[model]
+name = "mlp"
+hidden = []
+[method]
+name = "mm"
+buffer = 3
+)";
+
+Experiment walk() {
+  static const Catalogue catalogue;
+  DataCache cache;
+  return build(resolve(Config::parse(kWalk, "fuzz"), catalogue), catalogue, cache);
 }
 
 // One client of one example, whose facts are all empty.
@@ -57,7 +88,39 @@ void feed_hub(std::span<const std::byte> bytes) {
 }
 
 void feed_certificate(std::span<const std::byte> bytes) {
-  static_cast<void>(serial_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  static_cast<void>(serial_of(text));
+  static_cast<void>(same_key(text, text));
+  for (const auto& read : {std::function<void()>([&] { require_request(text, "a"); }),
+                           std::function<void()>([&] { authority_of(text, fingerprint_of(text)); })}) {
+    try {
+      read();
+    } catch (const InputError&) {
+      // That is the answer.
+    }
+  }
+}
+
+void feed_shelf(std::span<const std::byte> bytes) {
+  static const TempFolder folder;
+  static const Experiment experiment = walk();
+  static const Hosting hosting(experiment, 1);
+  static Shelf shelf(folder / "shelf", "run", experiment, hosting);
+  static const Traveller newborn = hosting.new_traveller(0, 0);
+  const auto theta = newborn.state.at("theta");
+  std::vector<TensorView> tensors;
+  for (const char* name : {"theta", "update 0/theta", "update 1/theta"}) {
+    tensors.push_back({name, {static_cast<std::int64_t>(theta.size())}, theta});
+  }
+  const std::string progress(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  try {
+    write_safetensors(real_files(), folder / "parcel", tensors,
+                      {{"run", "run"}, {"model", "0"}, {"progress", progress}});
+  } catch (const Json::exception&) {
+    return;  // no UTF-8: nobody can write such a file
+  }
+  const std::string parcel = read_file(folder / "parcel");
+  shelf.take_in(0, 2, "a", false, parcel);  // what is there already may come again
 }
 
 }  // namespace parley::wire

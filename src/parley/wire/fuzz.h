@@ -11,7 +11,10 @@ namespace parley::wire {
 // The bytes as messages of a node to a server in the middle of a round, each behind its length (two bytes,
 // little-endian): parsed, and handed to a Hub.
 void feed_hub(std::span<const std::byte> bytes);
-// The bytes as a certificate.
+// The bytes as a certificate, a request for one, and what a desk shows.
 void feed_certificate(std::span<const std::byte> bytes);
+
+// The bytes as the counters of a model that another peer hands over; its vectors and checksum are right.
+void feed_shelf(std::span<const std::byte> bytes);
 
 }  // namespace parley::wire

@@ -1,8 +1,11 @@
 #include "parley/wire/hub.h"
 
 #include <algorithm>
+#include <set>
 
 #include "parley/base/errors.h"
+#include "parley/wire/facts.h"
+#include "parley/wire/tested.h"
 
 namespace parley::wire {
 namespace {
@@ -27,47 +30,8 @@ bool is_name(const std::string& name) {
   });
 }
 
-Agreement agreement_in(const pb::Facts& facts) {
-  return {.layout = facts.layout(),
-          .initial = facts.initial(),
-          .settings = facts.settings(),
-          .task = facts.task(),
-          .classes = {facts.classes().begin(), facts.classes().end()},
-          .columns = {facts.columns().begin(), facts.columns().end()}};
-}
-
-DataMoments moments_in(const pb::Facts& facts) {
-  const auto read = [](const auto& given) {
-    std::vector<Moments> moments;
-    for (const auto& m : given) moments.push_back({m.mean(), m.variance()});
-    return moments;
-  };
-  return {read(facts.inputs()), read(facts.targets())};
-}
-
-// As the journal keeps them; every number comes back as it was.
-std::string to_text(const DataMoments& moments) {
-  const auto write = [](const std::vector<Moments>& given) {
-    Json list = Json::array();
-    for (const auto& m : given) list.push_back({m.mean, m.variance});
-    return list;
-  };
-  return Json{{"inputs", write(moments.inputs)}, {"targets", write(moments.targets)}}.dump();
-}
-
-DataMoments moments_from(const std::string& text) {
-  const Json json = Json::parse(text);
-  const auto read = [](const Json& list) {
-    std::vector<Moments> moments;
-    for (const auto& pair : list) moments.push_back({pair.at(0).get<double>(), pair.at(1).get<double>()});
-    return moments;
-  };
-  return {read(json.at("inputs")), read(json.at("targets"))};
-}
-
-void fill(pb::Affine& to, const Affine& from) {
-  to.mutable_scale()->Add(from.scale.begin(), from.scale.end());
-  to.mutable_shift()->Add(from.shift.begin(), from.shift.end());
+bool stands_for(const Member& member, const std::vector<std::size_t>& relayed, std::size_t client) {
+  return member.client == client || std::ranges::find(relayed, client) != relayed.end();
 }
 
 std::vector<ToNode> chunks_of(std::size_t round, const Bytes& bytes) {
@@ -85,19 +49,38 @@ std::vector<ToNode> chunks_of(std::size_t round, const Bytes& bytes) {
 
 }  // namespace
 
-Hub::Hub(JoinTerms terms, std::size_t longest_answer, Journal& journal, const Log& log, Revoked revoked)
+Hub::Hub(JoinTerms terms, std::size_t longest_answer, Journal& journal, const Log& log, Revoked revoked,
+         std::function<std::size_t(std::size_t)> longest_folded)
     : terms_(std::move(terms)),
       longest_answer_(longest_answer),
       journal_(journal),
       log_(log),
-      revoked_(std::move(revoked)) {
-  for (const Member& member : journal_.members()) seats_.push_back({.member = member});
+      revoked_(std::move(revoked)),
+      longest_folded_(std::move(longest_folded)) {
+  const std::vector<Member> members = journal_.members();
+  for (const Member& member : members) {
+    seats_.push_back({.member = member, .relayed = relayed_from(member.moments)});
+  }
   if (!seats_.empty()) {
     complete_ = true;
-    sizes_.resize(terms_.sizes.size());
-    for (const Seat& seat : seats_) sizes_.at(seat.member.client) = seat.member.examples;
-    agree_on_scales();
+    note_sizes();
+    scales_ = agreed_scales(members, terms_.moments, terms_.scales);
   }
+}
+
+void Hub::note_sizes() {
+  sizes_.resize(terms_.sizes.size());
+  for (const Seat& seat : seats_) {
+    if (seat.relayed.empty()) sizes_.at(seat.member.client) = seat.member.examples;
+    for (const std::size_t client : seat.relayed) sizes_.at(client) = terms_.sizes.at(client);
+  }
+}
+
+// Clients that have come, themselves or by a relay.
+std::size_t Hub::seated() const {
+  std::size_t count = 0;
+  for (const Seat& seat : seats_) count += std::max<std::size_t>(seat.relayed.size(), 1);
+  return count;
 }
 
 std::size_t Hub::expected() const {
@@ -204,15 +187,18 @@ std::string Hub::reason_to_refuse(const Visitor& visitor, const pb::Facts& facts
                        facts.examples(), known->member.examples);
   }
   if (!terms_.rows) {
+    if (facts.relayed_size() > 0) return "it is a relay, and nodes with data of their own join the server itself";
     if (std::string fault = fault_of(moments_in(facts), terms_.moments); !fault.empty()) return fault;
-    if (known != seats_.end() && known->member.moments != to_text(moments_in(facts))) {
+    if (known != seats_.end() && known->member.moments != to_text(facts)) {
       return "its data have other moments than when it joined; a federation's data stay what they are";
     }
     return "";
   }
+  if (facts.relayed_size() > 0) return reason_to_refuse_relay(visitor, facts);
   if (facts.client() >= terms_.sizes.size()) {
     return fmt::format("there is no client {}; the partition has {}", facts.client(), terms_.sizes.size());
   }
+  if (terms_.sizes[facts.client()] == 0) return fmt::format("client {} is not one of those here", facts.client());
   if (facts.examples() != terms_.sizes[facts.client()]) {
     return fmt::format("client {} has {} examples here and {} there; check that both have the same data",
                        facts.client(), terms_.sizes[facts.client()], facts.examples());
@@ -220,9 +206,35 @@ std::string Hub::reason_to_refuse(const Visitor& visitor, const pb::Facts& facts
   if (known != seats_.end() && known->member.client != facts.client()) {
     return fmt::format("'{}' is client {}, not {}", visitor.name, known->member.client, facts.client());
   }
-  const auto holder = std::ranges::find(seats_, facts.client(), [](const Seat& seat) { return seat.member.client; });
-  if (holder != seats_.end() && holder->member.name != visitor.name) {
-    return fmt::format("client {} is '{}' already", facts.client(), holder->member.name);
+  return other_holder(facts.client(), visitor.name);
+}
+
+std::string Hub::other_holder(std::size_t client, const std::string& name) const {
+  const auto holder =
+      std::ranges::find_if(seats_, [&](const Seat& seat) { return stands_for(seat.member, seat.relayed, client); });
+  if (holder == seats_.end() || holder->member.name == name) return "";
+  return fmt::format("client {} is '{}' already", client, holder->member.name);
+}
+
+std::string Hub::reason_to_refuse_relay(const Visitor& visitor, const pb::Facts& facts) const {
+  if (!terms_.no_relays.empty()) return terms_.no_relays;
+  std::size_t examples = 0;
+  std::set<std::size_t> named;
+  for (const std::size_t client : facts.relayed()) {
+    if (client >= terms_.sizes.size() || terms_.sizes[client] == 0) {
+      return fmt::format("it stands for client {}, and no such client has examples here", client);
+    }
+    if (!named.insert(client).second) return fmt::format("it names client {} twice", client);
+    if (std::string other = other_holder(client, visitor.name); !other.empty()) return other;
+    examples += terms_.sizes[client];
+  }
+  if (facts.client() != facts.relayed(0) || facts.examples() != examples) {
+    return fmt::format("its clients have {} examples here and {} there; check that both have the same data", examples,
+                       facts.examples());
+  }
+  const auto known = std::ranges::find(seats_, visitor.name, [](const Seat& seat) { return seat.member.name; });
+  if (known != seats_.end() && known->member.moments != to_text(facts)) {
+    return fmt::format("'{}' joined for other clients; start it with those it had", visitor.name);
   }
   return "";
 }
@@ -248,7 +260,8 @@ void Hub::declined(const Visitor& visitor, const std::string& reason) {
 void Hub::seat(const Visitor& visitor, const pb::Facts& facts) {
   auto found = std::ranges::find(seats_, visitor.name, [](const Seat& seat) { return seat.member.name; });
   if (found == seats_.end()) {
-    seats_.push_back({.member = {visitor.name, facts.client(), facts.examples(), to_text(moments_in(facts))}});
+    seats_.push_back({.member = {visitor.name, facts.client(), facts.examples(), to_text(facts)},
+                      .relayed = {facts.relayed().begin(), facts.relayed().end()}});
     found = std::prev(seats_.end());
   } else if (found->link) {
     const auto old = found->link;
@@ -264,7 +277,7 @@ void Hub::seat(const Visitor& visitor, const pb::Facts& facts) {
   if (complete_) {
     welcome(*found);
     post({.kind = Event::Kind::joined, .client = found->member.client});
-  } else if (seats_.size() == expected()) {
+  } else if (seated() == expected()) {
     complete();
   }
   changed_.notify_all();
@@ -277,31 +290,18 @@ void Hub::complete() {
   };
   std::ranges::sort(seats_, before);
   std::vector<Member> members;
-  sizes_.resize(terms_.sizes.size());
   for (std::size_t i = 0; i < seats_.size(); ++i) {
     Member& member = seats_[i].member;
     if (!terms_.rows) member.client = i;
-    sizes_.at(member.client) = member.examples;
     members.push_back(member);
   }
+  note_sizes();
   note([&] { journal_.remember(members); });
-  agree_on_scales();
+  scales_ = agreed_scales(members, terms_.moments, terms_.scales);
   complete_ = true;
   log_.say("complete", {{"nodes", std::to_string(seats_.size())}});
   audit("complete", "", 0, fmt::format("{} nodes", seats_.size()));
   for (Seat& seat : seats_) welcome(seat);
-}
-
-void Hub::agree_on_scales() {
-  scales_ = terms_.scales;
-  std::vector<MeasuredPart> inputs, targets;
-  for (const Seat& seat : seats_) {
-    DataMoments moments = moments_from(seat.member.moments);
-    inputs.push_back({seat.member.examples, std::move(moments.inputs)});
-    targets.push_back({seat.member.examples, std::move(moments.targets)});
-  }
-  if (terms_.moments.inputs > 0) scales_.inputs = standardizer(inputs);
-  if (terms_.moments.targets > 0) scales_.targets = standardizer(targets);
 }
 
 void Hub::welcome(Seat& seat) {
@@ -344,6 +344,7 @@ void Hub::from_member(Seat& seat, const pb::ToServer& message) {
   if (message.has_beat()) return send(seat, wire::message([](pb::ToNode& to) { to.mutable_beat(); }));
   if (message.has_offer()) return offer(seat, message.offer());
   if (message.has_chunk()) return chunk(seat, message.chunk());
+  if (message.has_tested()) return tested(seat, message.tested());
   if (message.has_decline()) {
     if (seat.invited == 0 || message.decline().round() != seat.invited) return;
     return post({.kind = Event::Kind::spoiled, .client = seat.member.client, .reason = message.decline().reason()});
@@ -352,10 +353,11 @@ void Hub::from_member(Seat& seat, const pb::ToServer& message) {
 }
 
 void Hub::offer(Seat& seat, const pb::Offer& offer) {
-  if (seat.invited == 0 || offer.round() != seat.invited) {
+  if (seat.invited == 0 || offer.round() != seat.invited || is_testing()) {
     const std::string reason =
-        seat.invited > 0 ? fmt::format("it answers round {}, and round {} is open", offer.round(), seat.invited)
-                         : fmt::format("it answers round {}, which is closed", offer.round());
+        seat.invited > 0 && !is_testing()
+            ? fmt::format("it answers round {}, and round {} is open", offer.round(), seat.invited)
+            : fmt::format("it answers round {}, which is closed", offer.round());
     ++seat.refusals;
     seat.refused = reason;
     log_.say("late", {{"node", seat.member.name}, {"reason", reason}});
@@ -366,9 +368,10 @@ void Hub::offer(Seat& seat, const pb::Offer& offer) {
                 }));
   }
   if (seat.offered) return spoil(seat, fmt::format("it answered round {} twice", offer.round()));
-  if (offer.length() == 0 || offer.length() > longest_answer_) {
+  const std::size_t longest = seat.relayed.empty() ? longest_answer_ : longest_folded_(seat.relayed.size());
+  if (offer.length() == 0 || offer.length() > longest) {
     return spoil(seat, fmt::format("it announced an answer of {} bytes; this federation's have at most {}",
-                                   offer.length(), longest_answer_));
+                                   offer.length(), longest));
   }
   if (offer.forgot()) {
     const std::string lost =
@@ -376,10 +379,30 @@ void Hub::offer(Seat& seat, const pb::Offer& offer) {
     log_.say("forgot", {{"node", seat.member.name}, {"reason", lost}});
     audit("forgot", seat.member.name, offer.round(), lost);
   }
+  Event event{.kind = Event::Kind::offered,
+              .client = seat.member.client,
+              .length = offer.length(),
+              .epochs = offer.epochs(),
+              .seconds = offer.seconds()};
+  try {
+    event.result = result_in(offer.own());
+  } catch (const InputError& error) {
+    return spoil(seat, error.what());
+  }
   seat.offered = true;
   seat.doing = "has an answer";
-  post(
-      {.kind = Event::Kind::offered, .client = seat.member.client, .length = offer.length(), .epochs = offer.epochs()});
+  post(std::move(event));
+}
+
+void Hub::tested(Seat& seat, const pb::Tested& tested) {
+  if (!is_testing() || seat.invited != tested.round()) return;  // was on its way when nobody waited any more
+  try {
+    post({.kind = Event::Kind::tested, .client = seat.member.client, .result = result_in(tested)});
+  } catch (const InputError& error) {
+    return spoil(seat, error.what());
+  }
+  seat.invited = 0;
+  seat.doing = "waiting";
 }
 
 void Hub::chunk(Seat& seat, const pb::Chunk& chunk) {
@@ -432,25 +455,61 @@ void Hub::open_round(std::size_t number, std::size_t cohort, std::uint64_t seed,
   }
 }
 
-bool Hub::invite(std::size_t client, std::size_t last_accepted) {
+void Hub::open_test(std::uint64_t seed, const Broadcast& broadcast) {
+  open_round(broadcast.number(), 0, seed, broadcast);
   const std::lock_guard lock(mutex_);
-  Seat& seat = seat_of(client);
+  round_->test = true;
+}
+
+bool Hub::invite(std::size_t client, std::size_t last_accepted, std::size_t steps, bool test_own) {
+  const std::lock_guard lock(mutex_);
+  return send_invitation(seat_of(client), [&](pb::Invitation& invitation) {
+    invitation.set_last_accepted(last_accepted);
+    invitation.set_steps(steps);
+    invitation.set_test_own(test_own);
+  });
+}
+
+bool Hub::invite_relay(std::size_t first, std::span<const AskedClient> asked) {
+  const std::lock_guard lock(mutex_);
+  return send_invitation(seat_of(first), [&](pb::Invitation& invitation) {
+    for (const AskedClient& one : asked) {
+      auto& relayed = *invitation.add_relayed();
+      relayed.set_client(one.client);
+      relayed.set_last_accepted(one.last_accepted);
+    }
+  });
+}
+
+bool Hub::send_invitation(Seat& seat, const std::function<void(pb::Invitation&)>& more) {
   if (!seat.link) return false;
-  seat.doing = "training";
+  seat.doing = round_->test ? "testing" : "training";
   seat.offered = false;
   seat.incoming.reset();
   seat.invited = round_->number;
   send(seat, message([&](pb::ToNode& to) {
          pb::Invitation& invitation = *to.mutable_invitation();
          invitation.set_round(round_->number);
-         invitation.set_client(client);
+         invitation.set_client(seat.member.client);
          invitation.set_cohort(round_->cohort);
          invitation.set_seed(round_->seed);
-         invitation.set_last_accepted(last_accepted);
          invitation.set_length(round_->length);
+         invitation.set_test(round_->test);
+         more(invitation);
        }));
   for (const ToNode& chunk : round_->chunks) send(seat, chunk);
   return true;
+}
+
+std::size_t Hub::answers_for(std::size_t client) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find_if(seats_, [&](const Seat& seat) { return stands_for(seat.member, seat.relayed, client); })
+      ->member.client;
+}
+
+bool Hub::is_relay(std::size_t client) const {
+  const std::lock_guard lock(mutex_);
+  return !seat_of(client).relayed.empty();
 }
 
 std::optional<Event> Hub::next(Clock::time_point until) {
@@ -539,6 +598,18 @@ Scales Hub::scales() const {
   return scales_;
 }
 
+std::vector<std::size_t> Hub::members() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::size_t> members;
+  for (const Seat& seat : seats_) members.push_back(seat.member.client);
+  return members;
+}
+
+std::vector<std::size_t> Hub::sizes() const {
+  const std::lock_guard lock(mutex_);
+  return sizes_;
+}
+
 std::size_t Hub::examples_of(std::size_t client) const {
   const std::lock_guard lock(mutex_);
   return seat_of(client).member.examples;
@@ -558,7 +629,8 @@ Json Hub::status() const {
                      {"bytes_out", seat.bytes_out},
                      {"accepted", seat.accepted},
                      {"refused", seat.refusals},
-                     {"last_refusal", seat.refused}});
+                     {"last_refusal", seat.refused},
+                     {"relayed", seat.relayed}});
   }
   return {{"round", last_round_},
           {"expected", expected()},

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "parley/wire/journal.h"
 #include "parley/wire/log.h"
 #include "parley/wire/protocol.h"
+#include "parley/wire/worker.h"
 
 namespace parley::wire {
 
@@ -59,16 +61,20 @@ struct JoinTerms {
   // Where nodes have data of their own: in whose moments all are standardised, and the scales of what is not.
   WantedMoments moments = {};
   Scales scales = {};
+  // Why no relay may stand for clients; empty: one may.
+  std::string no_relays = {};
 };
 
 // What a node did, for whoever plays a round.
 struct Event {
-  enum class Kind { joined, left, offered, answered, spoiled } kind;
+  enum class Kind { joined, left, offered, answered, tested, spoiled } kind;
   std::size_t client = 0;
-  std::size_t length = 0;   // offered
-  double epochs = 0.0;      // offered
-  Bytes bytes = {};         // answered
-  std::string reason = {};  // spoiled: why there will be no answer
+  std::size_t length = 0;                   // offered
+  double epochs = 0.0;                      // offered
+  double seconds = 0.0;                     // offered: of training, by its clock
+  Bytes bytes = {};                         // answered
+  std::string reason = {};                  // spoiled: why there will be no answer
+  std::optional<ClientResult> result = {};  // offered, tested: on its own test data
 };
 
 class Hub {
@@ -77,7 +83,9 @@ class Hub {
   using Revoked = std::function<bool(const std::string& serial)>;
 
   // Journal and log must outlive it.
-  Hub(JoinTerms terms, std::size_t longest_answer, Journal& journal, const Log& log, Revoked revoked = {});
+  // `longest_folded` says how long a relay's answer for so many clients can be.
+  Hub(JoinTerms terms, std::size_t longest_answer, Journal& journal, const Log& log, Revoked revoked = {},
+      std::function<std::size_t(std::size_t clients)> longest_folded = {});
 
   // --- For links ---
   void opened(const std::shared_ptr<Link>& link);
@@ -93,8 +101,16 @@ class Hub {
   // `keep`: whoever still works on an earlier round goes on, and may answer that.
   void open_round(std::size_t number, std::size_t cohort, std::uint64_t seed, const Broadcast& broadcast,
                   bool keep = false);
+  // Has the model of this broadcast tested, and nothing trained: who is invited answers with a tested event.
+  void open_test(std::uint64_t seed, const Broadcast& broadcast);
   // Sends the open round to a client. False when it is not connected; a joined event will tell when it is.
-  bool invite(std::size_t client, std::size_t last_accepted);
+  // `steps`: it may take at most so many; 0: as the settings say. `test_own`: it tests what training leaves, too.
+  bool invite(std::size_t client, std::size_t last_accepted, std::size_t steps = 0, bool test_own = false);
+  // The same for a relay, by the first of its clients; these of them are asked.
+  bool invite_relay(std::size_t first, std::span<const AskedClient> asked);
+  // Who answers for the client: itself, or the first client of the relay that stands for it.
+  std::size_t answers_for(std::size_t client) const;
+  bool is_relay(std::size_t client) const;
   // What happened next, or nothing by `until` or when stop() was called.
   std::optional<Event> next(Clock::time_point until);
   // Lets a client send the answer that it offered.
@@ -103,6 +119,11 @@ class Hub {
   void close_round();
   // How numbers become what a model sees, at all nodes with data of their own; once the federation is complete.
   Scales scales() const;
+  // The clients that are members of the complete federation, in order; and all that are numbered.
+  std::vector<std::size_t> members() const;
+  std::size_t clients() const { return terms_.sizes.size(); }
+  // How many examples each has.
+  std::vector<std::size_t> sizes() const;
   // With how many examples it joined.
   std::size_t examples_of(std::size_t client) const;
 
@@ -125,7 +146,8 @@ class Hub {
   };
   struct Seat {
     Member member;
-    std::shared_ptr<Link> link;  // null: not connected
+    std::vector<std::size_t> relayed = {};  // of a relay: its clients, of whom member.client is the first
+    std::shared_ptr<Link> link;             // null: not connected
     Clock::time_point last_seen{};
     std::string seen_at, doing = "away", refused;
     std::size_t bytes_in = 0, bytes_out = 0, accepted = 0, refusals = 0;
@@ -138,19 +160,26 @@ class Hub {
     std::uint64_t seed;
     std::size_t length;
     std::vector<ToNode> chunks;
+    bool test = false;  // it is to be tested, and nothing trained
   };
 
   void hello(Visitor& visitor, const pb::Hello& hello);
   void facts(Visitor& visitor, const pb::Facts& facts);
   void declined(const Visitor& visitor, const std::string& reason);
   std::string reason_to_refuse(const Visitor& visitor, const pb::Facts& facts) const;
+  std::string reason_to_refuse_relay(const Visitor& visitor, const pb::Facts& facts) const;
+  std::string other_holder(std::size_t client, const std::string& name) const;
+  std::size_t seated() const;
+  void note_sizes();
+  bool send_invitation(Seat& seat, const std::function<void(pb::Invitation&)>& more);
   void seat(const Visitor& visitor, const pb::Facts& facts);
   void complete();
-  void agree_on_scales();
   void welcome(Seat& seat);
   void from_member(Seat& seat, const pb::ToServer& message);
   void offer(Seat& seat, const pb::Offer& offer);
   void chunk(Seat& seat, const pb::Chunk& chunk);
+  void tested(Seat& seat, const pb::Tested& tested);
+  bool is_testing() const { return round_ && round_->test; }
   // By value: what they are taken from is erased.
   void refuse(std::shared_ptr<Link> link, std::string name, std::string reason, bool final);
   void audit(std::string_view event, std::string_view node, std::size_t round, std::string_view detail);
@@ -171,6 +200,7 @@ class Hub {
   Journal& journal_;
   const Log& log_;
   const Revoked revoked_;
+  const std::function<std::size_t(std::size_t)> longest_folded_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -43,6 +43,7 @@ void NetworkErrands::handle(Event& event) {
       place.status = Status::away;
       return;
     case Event::Kind::spoiled: return refuse(place, event.reason);
+    case Event::Kind::tested: return;  // nobody was asked to
     case Event::Kind::offered:
       if (place.status != Status::training) return;
       place.status = Status::offered;

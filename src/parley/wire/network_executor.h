@@ -44,6 +44,15 @@ void read_answer(const Bytes& bytes, const SharedSchema& schema, const Broadcast
 // How long the sending of so many bytes may take.
 Clock::duration time_to_send(std::size_t length);
 
+// An open round of the hub, with the answers of those of the cohort who give one. `last_accepted` says for each client
+// in which round its last answer counted. Throws Stopped when the hub is told to stop, or `outdated` says so.
+struct Played {
+  std::vector<Counted> accepted;
+  std::vector<Turn> turns;  // of everybody who was there to be asked
+};
+Played play_round(Hub& hub, const Log& log, const RoundRules& rules, const RoundInProgress& round,
+                  const std::map<std::size_t, std::size_t>& last_accepted, const std::function<bool()>& outdated = {});
+
 class NetworkExecutor final : public Executor {
  public:
   // All must outlive it.
@@ -52,12 +61,17 @@ class NetworkExecutor final : public Executor {
 
   std::size_t window() const override { return rules_.window; }
   void run(const RoundInProgress& round) override;
+  const std::vector<Turn>* turns() const override { return &turns_; }
+  // Of whoever is connected, and answers before the deadline.
+  std::optional<ClientResults> survey(const Broadcast& broadcast) override;
 
  private:
   Hub& hub_;
   Journal& journal_;
   const Log& log_;
   RoundRules rules_;
+  std::vector<Turn> turns_;  // of the last round
+  std::uint64_t seed_ = 0;   // likewise
 };
 
 }  // namespace parley::wire

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -12,8 +13,10 @@
 #include "parley/base/version.h"
 #include "parley/store/folder_lock.h"
 #include "parley/store/run_folder.h"
+#include "parley/wire/credentials.h"
 #include "parley/wire/federation.grpc.pb.h"
 #include "parley/wire/protocol.h"
+#include "parley/wire/tested.h"
 #include "parley/wire/trainer.h"
 
 namespace parley::wire {
@@ -29,13 +32,6 @@ constexpr auto kSilence = 30s;  // the server answers every beat
 constexpr auto kConnect = 10s;
 constexpr Milliseconds kFirstWait = 100ms, kLongestWait = 10s;
 
-std::shared_ptr<grpc::ChannelCredentials> credentials(const std::optional<TlsFiles>& tls) {
-  if (!tls) return grpc::InsecureChannelCredentials();
-  return grpc::SslCredentials({.pem_root_certs = read_file(tls->authority),
-                               .pem_private_key = read_file(tls->key),
-                               .pem_cert_chain = read_file(tls->certificate)});
-}
-
 std::shared_ptr<grpc::Channel> dial(const NodeSetup& setup) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLongestMessage);
@@ -44,7 +40,7 @@ std::shared_ptr<grpc::Channel> dial(const NodeSetup& setup) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own, also beside other nodes
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(setup.server, credentials(setup.tls), arguments);
+  return grpc::CreateCustomChannel(setup.server, channel_credentials(setup.tls), arguments);
 }
 
 // Twice as long after every failure, and never the same for two nodes, so that they do not come back as a herd.
@@ -97,7 +93,7 @@ struct Node::Parts {
 
   ServerTerms agreed;
   std::vector<std::size_t> sizes;
-  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<Worker> worker;
   std::optional<OwnExperiment> own;
   std::size_t longest = 0;  // broadcast
   std::optional<std::pair<Question, Assembly>> incoming;
@@ -260,7 +256,7 @@ void Node::Parts::join(const pb::Terms& terms) {
                          .measure_inputs = terms.measure_inputs(),
                          .measure_targets = terms.measure_targets()};
   if (!own || said != agreed) {
-    trainer.reset();
+    worker.reset();
     sizes.clear();
     agreed = said;
     try {
@@ -278,6 +274,12 @@ void Node::Parts::join(const pb::Terms& terms) {
   pb::Facts& facts = *answer.mutable_facts();
   facts.set_client(agreed.rows ? own->row : 0);
   facts.set_examples(federated.partition.clients[own->row].size());
+  if (!setup.relayed.empty()) {
+    facts.mutable_relayed()->Add(setup.relayed.begin(), setup.relayed.end());
+    facts.set_examples(
+        std::accumulate(setup.relayed.begin(), setup.relayed.end(), std::size_t{0},
+                        [&](std::size_t sum, std::size_t client) { return sum + own->experiment->sizes[client]; }));
+  }
   facts.set_layout(agreement.layout);
   facts.set_initial(agreement.initial);
   facts.set_settings(agreement.settings);
@@ -293,19 +295,20 @@ void Node::Parts::start(const pb::Welcome& welcome) {
   if (!own) fail("the server welcomes before it has said to what; use the same version of parley at both ends");
   std::vector<std::size_t> all(welcome.sizes().begin(), welcome.sizes().end());
   log.say("welcome", {{"node", setup.name}, {"client", std::to_string(welcome.client())}});
-  if (trainer && all == sizes) return;
+  if (worker && all == sizes) return;
   sizes = std::move(all);
-  trainer.reset();
+  worker.reset();
   if (!agreed.rows) {
     own = setup.prepare(agreed, {sizes, {affine_of(welcome.inputs()), affine_of(welcome.targets())}});
   }
   longest = longest_broadcast(*own->experiment);
-  trainer = std::make_unique<Trainer>(*own, setup.folder / "records", run_name(),
-                                      [this](const auto& outcome) { offer(outcome); });
+  const auto ready = [this](const auto& outcome) { offer(outcome); };
+  worker = setup.make_worker ? setup.make_worker(*own, ready)
+                             : std::make_unique<Trainer>(*own, setup.folder / "records", run_name(), ready);
 }
 
 void Node::Parts::invited(const pb::Invitation& invitation) {
-  if (!trainer) fail("the server invites before it has welcomed; use the same version of parley at both ends");
+  if (!worker) fail("the server invites before it has welcomed; use the same version of parley at both ends");
   if (invitation.length() == 0 || invitation.length() > longest) {
     fail<RunError>("the server announced a broadcast of {} bytes; this model's has at most {}", invitation.length(),
                    longest);
@@ -315,8 +318,14 @@ void Node::Parts::invited(const pb::Invitation& invitation) {
                             .cohort = invitation.cohort(),
                             .seed = invitation.seed(),
                             .last_accepted = invitation.last_accepted(),
+                            .steps = invitation.steps(),
+                            .test = invitation.test(),
+                            .test_own = invitation.test_own(),
                             .broadcast = {}},
                    Assembly(invitation.length()));
+  for (const auto& asked : invitation.relayed()) {
+    incoming->first.relayed.push_back({asked.client(), asked.last_accepted()});
+  }
 }
 
 void Node::Parts::chunk(const pb::Chunk& chunk) {
@@ -328,16 +337,21 @@ void Node::Parts::chunk(const pb::Chunk& chunk) {
   Question complete = std::move(question);
   incoming.reset();
   log.say("invited", {{"node", setup.name}, {"round", std::to_string(complete.round)}});
-  trainer->ask(std::move(complete));
+  worker->ask(std::move(complete));
 }
 
 // On the trainer's thread, or on the listener's when the answer was there already.
 void Node::Parts::offer(const std::shared_ptr<const Outcome>& outcome) {
   pb::ToServer message;
-  if (outcome->refusal.empty()) {
+  if (outcome->refusal.empty() && outcome->test) {
+    message.mutable_tested()->set_round(outcome->round);
+    if (outcome->tested) fill(*message.mutable_tested(), *outcome->tested);
+  } else if (outcome->refusal.empty()) {
+    if (outcome->tested) fill(*message.mutable_offer()->mutable_own(), *outcome->tested);
     message.mutable_offer()->set_round(outcome->round);
     message.mutable_offer()->set_length(outcome->update.size());
     message.mutable_offer()->set_epochs(outcome->epochs);
+    message.mutable_offer()->set_seconds(outcome->seconds);
     message.mutable_offer()->set_forgot(outcome->forgot);
     if (outcome->forgot) {
       log.say("forgot", {{"node", setup.name},

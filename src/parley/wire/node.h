@@ -17,6 +17,7 @@
 #include "parley/engine/experiment.h"
 #include "parley/wire/log.h"
 #include "parley/wire/tls.h"
+#include "parley/wire/worker.h"
 
 namespace parley::wire {
 
@@ -49,6 +50,9 @@ struct NodeSetup {
   std::filesystem::path folder;  // for what it remembers
   // Throws InputError: the node cannot take part.
   std::function<OwnExperiment(const ServerTerms& terms, const Whole& whole)> prepare;
+  // Of a relay: the clients that it stands for, and who has them answer; empty: a node that trains itself.
+  std::vector<std::size_t> relayed = {};
+  std::function<std::unique_ptr<Worker>(const OwnExperiment& own, Worker::Ready ready)> make_worker = {};
 };
 
 class Node {

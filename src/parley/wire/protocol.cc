@@ -71,7 +71,7 @@ Agreement agreement_of(const Experiment& experiment) {
           .initial = fingerprint(text_of(experiment.initial)),
           .settings = fingerprint(training_settings(experiment.settings)),
           .task = fmt::format("examples of {}{}, {}", describe_shape(train.shape),
-                              std::holds_alternative<std::vector<std::uint8_t>>(train.values) ? " bytes" : "",
+                              std::holds_alternative<Values<std::uint8_t>>(train.values) ? " bytes" : "",
                               train.classes > 0 ? fmt::format("{} classes", train.classes)
                                                 : fmt::format("targets of {} numbers", train.target_size)),
           .classes = train.class_names,

@@ -13,7 +13,7 @@
 
 namespace parley::wire {
 
-inline constexpr std::uint32_t kProtocol = 2;
+inline constexpr std::uint32_t kProtocol = 3;
 // Small, because every stream holds one of its own while it is read or written.
 inline constexpr std::size_t kChunk = std::size_t{128} << 10;
 // No message is longer: a chunk and what names it, or the terms of a run.

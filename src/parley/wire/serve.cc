@@ -5,6 +5,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/store/folder_lock.h"
+#include "parley/wire/folded.h"
 #include "parley/wire/keys.h"
 #include "parley/wire/monitor.h"
 #include "parley/wire/network_errands.h"
@@ -22,8 +23,11 @@ void refuse_unfit(const Settings& settings) {
   if (settings.among_peers) {
     fail("method.name = \"{}\": peers have no server; run it with parley run", settings.method.text("name"));
   }
-  if (settings.evaluate.flag("clients")) {
-    fail("evaluate.clients = true: a server cannot see its nodes' test data; set false");
+  if (settings.evaluate.flag("clients") && settings.server.text("rounds") == "buffered") {
+    fail("evaluate.clients = true: with buffered rounds nodes are always at work, and none is free to test; set false");
+  }
+  if (settings.evaluate.integer("finetune") > 0) {
+    fail("evaluate.finetune = {}: nodes test and do not fine-tune; set 0", settings.evaluate.integer("finetune"));
   }
   if (settings.run.integer("checkpoint_every") != 1) {
     fail("run.checkpoint_every = {}: a server must be able to go on after any round; set 1",
@@ -43,6 +47,27 @@ void refuse_unfit(const Settings& settings) {
   }
 }
 
+// What would need each client's own answer, and not a relay's sum of them.
+std::string why_no_relays(const Experiment& experiment) {
+  const Settings& settings = experiment.settings;
+  const char* remedy = "its nodes must join the server itself";
+  for (const auto& channel : experiment.method->schema().channels) {
+    if (channel.weighting != Weighting::each) continue;
+    return fmt::format("{} needs the '{}' of each client, and a relay sends a sum; {}", settings.method.text("name"),
+                       channel.name, remedy);
+  }
+  if (settings.server.text("rounds") == "buffered") {
+    return fmt::format("server.rounds = \"buffered\" brings each late answer forward by itself; {}", remedy);
+  }
+  if (settings.server.real("round_seconds") > 0.0) {
+    return fmt::format("server.round_seconds goes by how long each client takes; {}", remedy);
+  }
+  if (settings.evaluate.flag("clients")) {
+    return fmt::format("evaluate.clients = true asks each node for its own test; {}", remedy);
+  }
+  return "";
+}
+
 JoinTerms terms_of(const Experiment& experiment) {
   const auto nodes = static_cast<std::size_t>(experiment.settings.serve.integer("nodes"));
   return {.config = experiment.settings.to_toml(),
@@ -50,7 +75,8 @@ JoinTerms terms_of(const Experiment& experiment) {
           .rows = nodes == 0,
           .sizes = nodes == 0 ? experiment.sizes : std::vector<std::size_t>(nodes),
           .moments = nodes == 0 ? WantedMoments{} : moments_wanted(experiment),
-          .scales = {.inputs = experiment.federated.data.train->transform, .targets = {}}};
+          .scales = {.inputs = experiment.federated.data.train->transform, .targets = {}},
+          .no_relays = why_no_relays(experiment)};
 }
 
 RoundRules rules_of(const Settings& settings) {
@@ -80,13 +106,6 @@ std::unique_ptr<Monitor> open_window(const ServeSetup& setup, const Hub& hub, co
   return monitor;
 }
 
-// Waits until all have heard it; for who was away as long as it takes to come back.
-void say_farewell(Hub& hub, std::chrono::milliseconds patience, bool finished, const std::string& reason) {
-  const auto until = Clock::now() + patience;
-  const bool all_here = hub.finish(finished, reason);
-  while (Clock::now() < until && !(hub.deserted() && (all_here || !finished))) std::this_thread::sleep_for(20ms);
-}
-
 void note_end(Journal& journal, const std::string& reason) {
   try {
     journal.audit("stopped", "", 0, reason);
@@ -96,6 +115,12 @@ void note_end(Journal& journal, const std::string& reason) {
 }
 
 }  // namespace
+
+void say_farewell(Hub& hub, std::chrono::milliseconds patience, bool finished, const std::string& reason) {
+  const auto until = Clock::now() + patience;
+  const bool all_here = hub.finish(finished, reason);
+  while (Clock::now() < until && !(hub.deserted() && (all_here || !finished))) std::this_thread::sleep_for(20ms);
+}
 
 fs::path journal_of(const fs::path& run_folder) {
   return run_folder / "federation" / "journal.sqlite";
@@ -117,8 +142,11 @@ RunSummary serve(const ServeSetup& setup, const Log& log) {
   const FolderLock lock(journal_of(setup.folder).parent_path());
   Journal journal(journal_of(setup.folder), terms.agreement.settings);
   RevocationList revoked(setup.revoked);
-  Hub hub(std::move(terms), longest_update(share(experiment.method->schema())), journal, log,
-          [&](const std::string& serial) { return revoked.contains(serial); });
+  const SharedSchema schema = share(experiment.method->schema());
+  Hub hub(
+      std::move(terms), longest_update(schema), journal, log,
+      [&](const std::string& serial) { return revoked.contains(serial); },
+      [&](std::size_t clients) { return longest_folded(schema, clients); });
   const Server server(hub, setup.address, setup.tls);
   const auto monitor = open_window(setup, hub, log);
   journal.audit("started", "", 0, setup.address);

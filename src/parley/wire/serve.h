@@ -35,6 +35,9 @@ struct ServeSetup {
 // Throws InputError, RunError, and Stopped after hub.stop().
 RunSummary serve(const ServeSetup& setup, const Log& log);
 
+// Tells all nodes that this is the end, and waits until they have heard it; for who was away as long as `patience`.
+void say_farewell(Hub& hub, std::chrono::milliseconds patience, bool finished, const std::string& reason);
+
 // Where a run folder has its journal, and says where its server can be looked at.
 std::filesystem::path journal_of(const std::filesystem::path& run_folder);
 std::filesystem::path viewpoint_of(const std::filesystem::path& run_folder);

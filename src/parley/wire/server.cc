@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "parley/base/errors.h"
-#include "parley/base/files.h"
+#include "parley/wire/credentials.h"
 #include "parley/wire/federation.grpc.pb.h"
 #include "parley/wire/keys.h"
 
@@ -13,11 +13,6 @@ namespace parley::wire {
 namespace {
 
 constexpr int kLookahead = 1 << 20;
-
-std::string property(const grpc::CallbackServerContext& context, const char* name) {
-  const auto values = context.auth_context()->FindPropertyValues(name);
-  return values.size() == 1 ? std::string(values[0].data(), values[0].size()) : "";
-}
 
 // One stream. Lives until gRPC is done with it, however long the hub holds on.
 class Stream final : public grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>, public Link {
@@ -84,8 +79,8 @@ class Stream final : public grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>, p
   Stream(Hub& hub, grpc::CallbackServerContext& context)
       : hub_(hub),
         context_(&context),
-        identity_(property(context, GRPC_X509_CN_PROPERTY_NAME)),
-        serial_(serial_of(property(context, GRPC_X509_PEM_CERT_PROPERTY_NAME))) {}
+        identity_(property(*context.auth_context(), GRPC_X509_CN_PROPERTY_NAME)),
+        serial_(serial_of(property(*context.auth_context(), GRPC_X509_PEM_CERT_PROPERTY_NAME))) {}
 
   void finish() {
     if (finished_) return;
@@ -115,14 +110,6 @@ class Service final : public pb::Federation::CallbackService {
   Hub& hub_;
 };
 
-std::shared_ptr<grpc::ServerCredentials> credentials(const std::optional<TlsFiles>& tls) {
-  if (!tls) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = read_file(tls->authority);
-  options.pem_key_cert_pairs.push_back({read_file(tls->key), read_file(tls->certificate)});
-  return grpc::SslServerCredentials(options);
-}
-
 }  // namespace
 
 struct Server::Parts {
@@ -136,7 +123,7 @@ struct Server::Parts {
 Server::Server(Hub& hub, const std::string& address, const std::optional<TlsFiles>& tls)
     : parts_(std::make_unique<Parts>(hub)) {
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, credentials(tls), &parts_->port);
+  builder.AddListeningPort(address, server_credentials(tls), &parts_->port);
   builder.RegisterService(&parts_->service);
   builder.SetMaxReceiveMessageSize(kLongestMessage);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server must not share the port unseen

@@ -11,9 +11,12 @@
 
 namespace parley {
 
-// Appends the records to `data` (shape {3, 32, 32}, 10 classes). Throws InputError and leaves
-// `data` as it was.
-void append_cifar10(std::string_view bytes, const std::string& name, Dataset& data);
+struct CifarRecords {
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int32_t> labels;
+};
+// Throws InputError and leaves `records` as they were.
+void append_cifar10(std::string_view bytes, const std::string& name, CifarRecords& records);
 
 // data_batch_1.bin … data_batch_5.bin of the folder, or test_batch.bin.
 Dataset read_cifar10_train(const std::filesystem::path& folder);

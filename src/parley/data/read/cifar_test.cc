@@ -25,12 +25,12 @@ TEST(Cifar, ReadsTheBatches) {
 }
 
 TEST(Cifar, Refuses) {
-  Dataset data;
-  expect_refusal([&] { append_cifar10(record(1, 'a') + "x", "b.bin", data); }, {"b.bin", "3073", "1 left over"});
-  expect_refusal([&] { append_cifar10("", "b.bin", data); }, {"b.bin", "0 bytes"});
-  expect_refusal([&] { append_cifar10(record(1, 'a') + record(10, 'a'), "b.bin", data); },
+  CifarRecords records;
+  expect_refusal([&] { append_cifar10(record(1, 'a') + "x", "b.bin", records); }, {"b.bin", "3073", "1 left over"});
+  expect_refusal([&] { append_cifar10("", "b.bin", records); }, {"b.bin", "0 bytes"});
+  expect_refusal([&] { append_cifar10(record(1, 'a') + record(10, 'a'), "b.bin", records); },
                  {"b.bin", "record 1", "label 10", "0 to 9"});
-  EXPECT_TRUE(data.labels.empty());  // a refusal leaves it as it was
+  EXPECT_TRUE(records.labels.empty());  // a refusal leaves it as it was
   const TestFolder folder;
   expect_refusal([&] { read_cifar10_train(folder.path()); }, {"data_batch_1.bin", "cannot be read"});
 }

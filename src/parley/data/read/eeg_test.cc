@@ -22,7 +22,7 @@ TEST(Eeg, ReadsTrialsChannelByChannel) {
   EXPECT_EQ(trials.data.shape, (std::vector<std::int64_t>{1, 64, 256}));
   EXPECT_EQ(trials.data.labels, (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(trials.subjects, (std::vector<std::string>{"co2a0000364", "co2c0000364"}));
-  const auto& values = std::get<std::vector<float>>(trials.data.values);
+  const auto& values = std::get<Values<float>>(trials.data.values);
   ASSERT_EQ(values.size(), 2u * 64 * 256);
   EXPECT_EQ(values[3 * 256 + 17], 3017.0f);
 }
@@ -30,7 +30,7 @@ TEST(Eeg, ReadsTrialsChannelByChannel) {
 TEST(Eeg, TakesFewerElectrodesAndAveragesSamples) {
   const EegTrials trials = parse_eeg(trial("Data1", 'a') + trial("Data2", 'c'), 2, 4, "t");
   EXPECT_EQ(trials.data.shape, (std::vector<std::int64_t>{1, 2, 64}));
-  const auto& values = std::get<std::vector<float>>(trials.data.values);
+  const auto& values = std::get<Values<float>>(trials.data.values);
   ASSERT_EQ(values.size(), 2u * 2 * 64);
   EXPECT_EQ(values[1], 5.5f);      // of samples 4 to 7
   EXPECT_EQ(values[64], 1001.5f);  // the second electrode

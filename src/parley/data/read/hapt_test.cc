@@ -48,7 +48,7 @@ TEST_F(Hapt, CutsOverlappingWindowsInsideSegments) {
   EXPECT_EQ(data.labels, (std::vector<std::int32_t>{4, 4, 0}));
   EXPECT_EQ(data.users, (std::vector<std::int32_t>{4, 4, 9}));
   EXPECT_EQ(data.shape, (std::vector<std::int64_t>{6, 1, 128}));
-  const auto& values = std::get<std::vector<float>>(data.values);
+  const auto& values = std::get<Values<float>>(data.values);
   ASSERT_EQ(values.size(), 3u * 6 * 128);
   const auto at = [&](std::size_t window, std::size_t axis, std::size_t t) {
     return values[(window * 6 + axis) * 128 + t];

@@ -32,7 +32,7 @@ TEST_F(Vsn, JoinsTheSensorsAndTakesTheNodeFromTheName) {
   const Dataset data = read_vsn(folder_.path());
   EXPECT_EQ(data.labels, (std::vector<std::int32_t>{0, 0, 1}));
   EXPECT_EQ(data.users, (std::vector<std::int32_t>{1, 1, 55}));
-  const auto& values = std::get<std::vector<float>>(data.values);
+  const auto& values = std::get<Values<float>>(data.values);
   ASSERT_EQ(values.size(), 300u);
   EXPECT_EQ(values[49], 0.1f);
   EXPECT_EQ(values[50], 3.0f);

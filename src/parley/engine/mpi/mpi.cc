@@ -8,7 +8,10 @@
 #include <thread>
 
 #include "parley/base/errors.h"
+#include "parley/base/fingerprint.h"
 #include "parley/engine/evaluator.h"
+#include "parley/engine/inputs.h"
+#include "parley/engine/mpi/shared_data.h"
 
 namespace parley::mpi {
 namespace {
@@ -17,25 +20,76 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 30;
 
+// move(first byte, count) for each piece.
+template <class Message, class Move>
+void in_pieces(Message& message, const Move& move) {
+  for (std::size_t at = 0; at < message.size(); at += kPiece) {
+    move(message.data() + at, static_cast<int>(std::min(kPiece, message.size() - at)));
+  }
+}
+
 void send(std::size_t to, const Bytes& message) {
   const std::uint64_t size = message.size();
   MPI_Send(&size, 1, MPI_UINT64_T, static_cast<int>(to), 0, MPI_COMM_WORLD);
-  for (std::size_t at = 0; at < message.size(); at += kPiece) {
-    const auto count = static_cast<int>(std::min(kPiece, message.size() - at));
-    MPI_Send(message.data() + at, count, MPI_BYTE, static_cast<int>(to), 0, MPI_COMM_WORLD);
-  }
+  in_pieces(message, [&](const std::byte* from, int count) {
+    MPI_Send(from, count, MPI_BYTE, static_cast<int>(to), 0, MPI_COMM_WORLD);
+  });
 }
 
 Bytes receive(std::size_t from) {
   std::uint64_t size = 0;
   MPI_Recv(&size, 1, MPI_UINT64_T, static_cast<int>(from), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   Bytes message(size);
-  for (std::size_t at = 0; at < message.size(); at += kPiece) {
-    const auto count = static_cast<int>(std::min(kPiece, message.size() - at));
-    MPI_Recv(message.data() + at, count, MPI_BYTE, static_cast<int>(from), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  }
+  in_pieces(message, [&](std::byte* to, int count) {
+    MPI_Recv(to, count, MPI_BYTE, static_cast<int>(from), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  });
   return message;
 }
+
+// The message of one rank, the first unless said, on all ranks of `group`: they pass it on among them, so that it takes
+// the first the time of log2(ranks) messages, not of as many as there are ranks.
+void tell_all(Bytes& message, MPI_Comm group, int teller = 0) {
+  std::uint64_t size = message.size();
+  MPI_Bcast(&size, 1, MPI_UINT64_T, teller, group);
+  message.resize(size);
+  in_pieces(message, [&](std::byte* at, int count) { MPI_Bcast(at, count, MPI_BYTE, teller, group); });
+}
+// The teller's text, on all ranks.
+std::string tell_all(std::string_view text, int teller) {
+  const auto bytes = std::as_bytes(std::span(text));
+  Bytes message(bytes.begin(), bytes.end());
+  tell_all(message, MPI_COMM_WORLD, teller);
+  return {reinterpret_cast<const char*>(message.data()), message.size()};
+}
+
+std::string machine_name() {
+  char name[MPI_MAX_PROCESSOR_NAME];
+  int length = 0;
+  MPI_Get_processor_name(name, &length);
+  return {name, static_cast<std::size_t>(length)};
+}
+
+// The ranks of this machine.
+class Neighbours {
+ public:
+  Neighbours() { MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &group_); }
+  ~Neighbours() { MPI_Comm_free(&group_); }
+  Neighbours(const Neighbours&) = delete;
+  Neighbours& operator=(const Neighbours&) = delete;
+
+  bool first() const { return ask(MPI_Comm_rank) == 0; }
+  bool alone() const { return ask(MPI_Comm_size) == 1; }
+  void tell(Bytes& message) const { tell_all(message, group_); }
+  void wait_for_all() const { MPI_Barrier(group_); }
+
+ private:
+  int ask(int (*what)(MPI_Comm, int*)) const {
+    int answer = 0;
+    what(group_, &answer);
+    return answer;
+  }
+  MPI_Comm group_ = MPI_COMM_NULL;
+};
 
 // --- What they say ---
 
@@ -79,32 +133,33 @@ std::vector<std::size_t> share_of(std::size_t rank, std::size_t ranks, std::size
 // One position as a rank is asked: what it needs besides the broadcast.
 struct Question {
   std::size_t client;
+  std::size_t steps;  // as an invitation's
   std::optional<ClientRecord> record;
 };
 
-struct RankRound {
-  Broadcast broadcast;
+// A rank's part of a round.
+struct Share {
   std::size_t cohort;  // of the whole round
   std::uint64_t seed;
   bool test_own;
   std::vector<Question> questions;
 };
 
-Bytes encode(const RankRound& round) {
+Bytes encode(const Share& share) {
   ByteBuffer to;
-  put(to, static_cast<std::uint64_t>(round.cohort));
-  put(to, round.seed);
-  put(to, static_cast<std::uint8_t>(round.test_own));
-  put(to, static_cast<std::uint64_t>(round.questions.size()));
-  for (const auto& question : round.questions) {
+  put(to, static_cast<std::uint64_t>(share.cohort));
+  put(to, share.seed);
+  put(to, static_cast<std::uint8_t>(share.test_own));
+  put(to, static_cast<std::uint64_t>(share.questions.size()));
+  for (const auto& question : share.questions) {
     put(to, static_cast<std::uint64_t>(question.client));
+    put(to, static_cast<std::uint64_t>(question.steps));
     put_record(to, question.record);
   }
-  put_all(to, round.broadcast.encode());
   return std::move(to.bytes);
 }
 
-RankRound decode_round(const Bytes& message) {
+Share decode_share(const Bytes& message) {
   ByteReader from(message);
   const auto cohort = from.take<std::uint64_t>();
   const auto seed = from.take<std::uint64_t>();
@@ -112,9 +167,11 @@ RankRound decode_round(const Bytes& message) {
   std::vector<Question> questions(from.take<std::uint64_t>());
   for (auto& question : questions) {
     question.client = from.take<std::uint64_t>();
+    question.steps = from.take<std::uint64_t>();
     question.record = take_record(from);
   }
-  return {Broadcast::decode(from.raw(from.left())), cohort, seed, test_own, std::move(questions)};
+  from.finish();
+  return {cohort, seed, test_own, std::move(questions)};
 }
 
 // A folded block with what became of its positions.
@@ -171,25 +228,25 @@ FoldedBlock decode_block(const Bytes& message, const SharedSchema& schema) {
 // --- A rank's part of a round ---
 
 // Answers the questions on all workers, and hands over each folded block, in order, one at a time.
-void answer_share(RankRound& round, Workers& workers, const DataOf& data_of, const SharedSchema& schema,
-                  std::size_t window, const std::function<void(FoldedBlock)>& hand_over) {
+void answer_share(const Broadcast& broadcast, Share& share, Workers& workers, const DataOf& data_of,
+                  const SharedSchema& schema, std::size_t window, const std::function<void(FoldedBlock)>& hand_over) {
   std::vector<Settlement> settled;
-  std::vector<std::optional<ClientRecord>> next(round.questions.size());
+  std::vector<std::optional<ClientRecord>> next(share.questions.size());
   std::vector<std::pair<std::size_t, ClientRecord>> records;
   OrderedFold fold(
       schema, window,
       [&](std::size_t position, Settlement& settlement) {
-        settlement.client = round.questions[position].client;
+        settlement.client = share.questions[position].client;
         if (next[position]) records.emplace_back(settlement.client, std::move(*next[position]));
         settled.push_back(std::move(settlement));
       },
       [&](Sum& block) {
         hand_over({block, std::exchange(settled, {}), std::exchange(records, {})});
       });
-  workers.run(round.questions.size(), [&](ClientSide& side, std::size_t position) {
+  workers.run(share.questions.size(), [&](ClientSide& side, std::size_t position) {
     fold.answer(position, [&](Answer& answer) {
-      Question& question = round.questions[position];
-      side.answer({round.broadcast, question.client, round.cohort, round.seed, round.test_own},
+      Question& question = share.questions[position];
+      side.answer({broadcast, question.client, share.cohort, share.seed, share.test_own, question.steps},
                   data_of(question.client), std::move(question.record), answer);
       answer.update.check(*schema);
       next[position] = std::move(answer.record);
@@ -250,13 +307,15 @@ class RankExecutor final : public Executor {
 
   void run(const RoundInProgress& round) override {
     const std::size_t cohort = round.round.cohort.size();
-    for (std::size_t rank = 1; rank < session_.ranks(); ++rank) send(rank, encode(questions_for(rank, round)));
+    for (std::size_t rank = 1; rank < session_.ranks(); ++rank) send(rank, encode(share_for(rank, round)));
+    Bytes broadcast = round.round.broadcast.encode();
+    tell_all(broadcast, MPI_COMM_WORLD);
     const SharedSchema schema = round.fold.schema();
-    RankRound own = questions_for(0, round);
+    Share own = share_for(0, round);
     BlockQueue queue;
     std::thread worker([&] {
       try {
-        answer_share(own, workers_, data_of_, schema, window(),
+        answer_share(round.round.broadcast, own, workers_, data_of_, schema, window(),
                      [&](FoldedBlock block) { queue.push(std::move(block)); });
       } catch (...) {
         queue.fail_with(std::current_exception());
@@ -278,12 +337,12 @@ class RankExecutor final : public Executor {
   }
 
  private:
-  RankRound questions_for(std::size_t rank, const RoundInProgress& round) const {
+  Share share_for(std::size_t rank, const RoundInProgress& round) const {
     const Invitation first = round.invitation(0);
-    RankRound asked{round.round.broadcast, first.cohort, first.seed, first.test_own, {}};
+    Share asked{first.cohort, first.seed, first.test_own, {}};
     for (const std::size_t position : share_of(rank, session_.ranks(), round.round.cohort.size())) {
       const std::size_t client = round.round.cohort[position];
-      asked.questions.push_back({client, store_.load(client)});
+      asked.questions.push_back({client, round.invitation(position).steps, store_.load(client)});
     }
     return asked;
   }
@@ -321,6 +380,46 @@ std::string Session::library() const {
   return std::string(all.substr(0, all.find_first_of(",\n")));
 }
 
+TrainTest Session::once_a_machine(const std::function<TrainTest()>& load) const {
+  const Neighbours neighbours;
+  if (neighbours.alone()) return load();
+  Bytes message;  // stays empty when the first failed
+  if (neighbours.first()) {
+    std::optional<LaidOut> laid_out;
+    std::exception_ptr failed;
+    try {
+      laid_out = lay_out(load());
+      message = std::move(laid_out->message);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    neighbours.tell(message);
+    if (failed) std::rethrow_exception(failed);
+    neighbours.wait_for_all();
+    return laid_out->data;
+  }
+  neighbours.tell(message);
+  if (message.empty()) return load();  // for its reasons
+  const auto found = look_up(message);
+  neighbours.wait_for_all();
+  return found ? *found : load();
+}
+
+void Session::require_same_inputs(const Experiment& experiment) const {
+  Json own = fingerprints_of_inputs(experiment);
+  own["the settings"] = fingerprint(experiment.settings.to_toml());
+  const Json first = Json::parse(tell_all(own.dump(), 0));
+  std::string unlike;
+  for (const auto& [name, fingerprint] : own.items()) {
+    if (unlike.empty() && (!first.contains(name) || first[name] != fingerprint)) unlike = name;
+  }
+  int culprit = unlike.empty() ? 0 : static_cast<int>(rank_);
+  MPI_Allreduce(MPI_IN_PLACE, &culprit, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (culprit == 0) return;
+  fail("{}: not those of rank 0; give every machine the same files",
+       tell_all(fmt::format("rank {} of {} on {}: {}", rank_, ranks_, machine_name(), unlike), culprit));
+}
+
 void Session::abort(int exit_code) const {
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::abort();  // MPI_Abort does not come back
@@ -340,10 +439,12 @@ void serve(const Session&, const Experiment& experiment, std::size_t threads) {
   while (true) {
     const Bytes message = receive(0);
     if (message.empty()) return;
-    RankRound round = decode_round(message);
+    Share share = decode_share(message);
+    Bytes broadcast;
+    tell_all(broadcast, MPI_COMM_WORLD);
     answer_share(
-        round, workers, [&](std::size_t client) { return evaluator.data_of(client); }, schema, 2 * workers.size() + 4,
-        [](const FoldedBlock& block) { send(0, encode(block)); });
+        Broadcast::decode(broadcast), share, workers, [&](std::size_t client) { return evaluator.data_of(client); },
+        schema, 2 * workers.size() + 4, [](const FoldedBlock& block) { send(0, encode(block)); });
   }
 }
 

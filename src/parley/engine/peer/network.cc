@@ -26,18 +26,17 @@ std::vector<Option> Network::declared() {
 }
 
 Network::Network(const Options& peer, const Pace& pace, const Options& graph, const GraphRegistry& kinds,
-                 const Partition& partition, std::uint64_t seed)
+                 const std::vector<std::size_t>& sizes, std::uint64_t seed)
     : pace_(pace) {
-  const std::size_t clients = partition.clients.size();
+  const std::size_t clients = sizes.size();
   Stream stream(seed, "graph");
   for (std::size_t client = 0; client < clients; ++client) {
-    if (!partition.clients[client].empty()) nodes_.push_back(client);
+    if (sizes[client] > 0) nodes_.push_back(client);
   }
   const std::string& kind = graph.text("kind");
   if (kind == "file") {  // which names clients, those without data among them
     graph_ = kinds.at(kind).make(graph, clients, stream);
-    for (auto& links : graph_)
-      std::erase_if(links, [&](std::size_t other) { return partition.clients[other].empty(); });
+    for (auto& links : graph_) std::erase_if(links, [&](std::size_t other) { return sizes[other] == 0; });
   } else {
     const Graph among = kinds.at(kind).make(graph, nodes_.size(), stream);
     graph_.resize(clients);

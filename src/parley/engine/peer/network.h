@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "parley/data/partition.h"
 #include "parley/engine/pace.h"
 #include "parley/engine/peer/graph.h"
 
@@ -17,9 +16,10 @@ class Network {
  public:
   // The keys of [peer].
   static std::vector<Option> declared();
-  // Clients without data take no part. Throws InputError when the others cannot all reach each other.
+  // `sizes`: how many examples each client holds; those without any take no part. Throws InputError when the others
+  // cannot all reach each other.
   Network(const Options& peer, const Pace& pace, const Options& graph, const GraphRegistry& kinds,
-          const Partition& partition, std::uint64_t seed);
+          const std::vector<std::size_t>& sizes, std::uint64_t seed);
 
   // Those that take part, in rising order.
   const std::vector<std::size_t>& nodes() const { return nodes_; }

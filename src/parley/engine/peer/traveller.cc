@@ -67,9 +67,8 @@ void Traveller::absorb(const NodeTest& before, const NodeTest& after, Update upd
 // In the order in which a server would sum the same clients, largest first: then the result does not depend on the
 // path, and a walk over everyone is a round of federated averaging, bit for bit.
 void Traveller::empty_buffer(const Experiment& experiment, const SharedSchema& schema) {
-  const auto& rows = experiment.federated.partition.clients;
   std::ranges::stable_sort(buffer, [&](const Update& a, const Update& b) {
-    return folds_before(a.client, rows[a.client].size(), b.client, rows[b.client].size());
+    return folds_before(a.client, experiment.sizes[a.client], b.client, experiment.sizes[b.client]);
   });
   ServerSide server(experiment.server_setup(), std::move(state));
   OpenRound open{.number = round, .cohort = {}, .broadcast = Broadcast(server.state(), round)};
@@ -92,7 +91,7 @@ std::size_t Traveller::bytes() const {
 }
 
 std::size_t Traveller::choose(const std::vector<std::size_t>& neighbours, const WalkOptions& options,
-                              const std::vector<std::vector<bool>>& says_present) const {
+                              const Ask& ask) const {
   assert(!neighbours.empty());
   Stream stream(seed, "route", moves);
   std::vector<std::size_t> drawn = neighbours;
@@ -106,9 +105,12 @@ std::size_t Traveller::choose(const std::vector<std::size_t>& neighbours, const 
       const auto ahead = [&](std::size_t node) { return (node + seen.size() - host) % seen.size(); };
       return *std::ranges::min_element(drawn, {}, [&](std::size_t node) { return std::pair(seen[node], ahead(node)); });
     }
-    case Route::benefit:
+    case Route::benefit: {
       drawn.resize(options.asked_of(drawn.size()));
-      return best([&](std::size_t node) { return benefit(belief, says_present[node]); });
+      std::vector<double> promised;
+      for (const std::size_t node : drawn) promised.push_back(ask(node));
+      return drawn[static_cast<std::size_t>(std::ranges::max_element(promised) - promised.begin())];
+    }
   }
   return drawn.front();
 }
@@ -171,6 +173,19 @@ void Traveller::restore(const ClientRecord& record, const Json& progress, const 
       update[spec.name] = record.at(channel_name(buffer.size() - 1, spec.name));
     }
   }
+}
+
+std::string member_name(std::size_t model) {
+  return model == 0 ? "theta" : fmt::format("model{}", model);
+}
+
+State ensemble(const std::vector<Traveller>& travellers, const std::shared_ptr<const Layout>& layout) {
+  State state;
+  for (std::size_t k = 0; k < travellers.size(); ++k) {
+    const auto theta = travellers[k].state.at("theta");
+    state.add(member_name(k), layout, k == 0, Flat(theta.begin(), theta.end()));
+  }
+  return state;
 }
 
 }  // namespace parley

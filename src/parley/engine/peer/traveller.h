@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "parley/engine/experiment.h"
@@ -57,10 +58,11 @@ struct Traveller {
   // What a move sends: the weights, the sum so far if there is one, and the belief.
   std::size_t bytes() const;
 
-  // The next of these neighbours, drawn by Stream(seed, "route", moves); REQUIRES at least one. `says_present` is what
-  // each node says it holds.
-  std::size_t choose(const std::vector<std::size_t>& neighbours, const WalkOptions& options,
-                     const std::vector<std::vector<bool>>& says_present) const;
+  // What a node promises this model (benefit(), by what the node says it holds).
+  using Ask = std::function<double(std::size_t node)>;
+  // The next of these neighbours, drawn by Stream(seed, "route", moves); REQUIRES at least one. Asks each candidate
+  // once, and nobody where the route does not depend on it.
+  std::size_t choose(const std::vector<std::size_t>& neighbours, const WalkOptions& options, const Ask& ask) const;
 
   // For a checkpoint: vectors in a record, the rest as JSON.
   ClientRecord record() const;
@@ -70,5 +72,9 @@ struct Traveller {
  private:
   void watch_accuracy(double accuracy, const WalkOptions& options);
 };
+
+// The channel of a model among those that travel, and the weights of all of them: what a run ends with.
+std::string member_name(std::size_t model);
+State ensemble(const std::vector<Traveller>& travellers, const std::shared_ptr<const Layout>& layout);
 
 }  // namespace parley

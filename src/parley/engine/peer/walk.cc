@@ -10,10 +10,6 @@
 namespace parley {
 namespace {
 
-std::string channel_of(std::size_t model) {
-  return model == 0 ? "theta" : fmt::format("model{}", model);
-}
-
 // Times in the lineage, to the microsecond.
 double shown(double value) {
   return std::round(value * 1e6) / 1e6;
@@ -25,49 +21,17 @@ Walk::Walk(const Experiment& experiment, ClientStore& store, std::size_t threads
     : experiment_(experiment),
       network_(*experiment.network),
       store_(store),
-      options_(experiment.settings.method),
-      nodes_(experiment),
+      hosting_(experiment, threads),
       free_(experiment.clients(), 0.0),
-      server_(experiment.server_setup()),
-      workers_(experiment.client_setup(server_.schema()), threads),
-      thinned_(workers_.size()),
+      workers_(experiment.client_setup(hosting_.schema()), threads),
       evaluator_(experiment, workers_, store) {
-  const auto seed = static_cast<std::uint64_t>(experiment.settings.run.integer("seed"));
-  const auto visits = static_cast<std::size_t>(experiment.settings.peer.integer("visits"));
-  visits_a_round_ = visits > 0 ? visits : options_.models;
-  for (std::size_t node = 0; node < experiment.clients(); ++node) {
-    says_present_.push_back(presence(nodes_.train(node), options_.flip, Stream(seed, "presence", 0, node)));
+  for (std::size_t node = 0; node < experiment.clients(); ++node) says_present_.push_back(hosting_.says_present(node));
+  for (const std::size_t host : hosting_.first_hosts()) {
+    events_.plan(0.0, host, PeerEvent::Kind::arrive, travellers_.size());
+    travellers_.push_back(hosting_.new_traveller(travellers_.size(), host));
   }
-  std::vector<std::size_t> hosts = network_.living(0.0);
-  Stream(seed, "hosts").shuffle(std::span(hosts));
-  for (std::size_t k = 0; k < options_.models; ++k) {
-    const std::size_t host = hosts[k % hosts.size()];
-    travellers_.push_back(new_traveller(k, host));
-    state_.add(channel_of(k), experiment.layout, k == 0, Flat(experiment.layout->size()));
-    std::ranges::copy(members()[k], state_.at(channel_of(k)).begin());
-    events_.plan(0.0, host, PeerEvent::Kind::arrive, k);
-  }
-  visits_.resize(options_.models);
-}
-
-// The first is what a server would start from; the others have streams, and where they are drawn weights, of their own.
-Traveller Walk::new_traveller(std::size_t number, std::size_t host) const {
-  const auto seed = static_cast<std::uint64_t>(experiment_.settings.run.integer("seed"));
-  Traveller traveller{.seed = number == 0 ? seed : Stream(seed, "model", 0, number).bits(),
-                      .host = host,
-                      .sender = host,
-                      .buffer_size = options_.buffer,
-                      .belief = std::vector<double>(experiment_.federated.data.train->classes),
-                      .seen = std::vector<std::size_t>(experiment_.clients())};
-  Flat weights = experiment_.initial;
-  if (number > 0 && experiment_.settings.model.text("init").empty() && !experiment_.new_model()->pretrained()) {
-    Stream stream(traveller.seed, "initial weights");
-    initialise(*experiment_.layout, weights, stream);
-  }
-  ServerSetup setup = experiment_.server_setup();
-  setup.initial = weights;
-  traveller.state = starting_state(setup);
-  return traveller;
+  state_ = ensemble(travellers_, experiment_.layout);
+  visits_.resize(travellers_.size());
 }
 
 std::vector<std::span<const float>> Walk::members() const {
@@ -80,7 +44,8 @@ RoundReport Walk::round(std::size_t number, const RoundProgress& done) {
   RoundReport report{.round = number, .visits = Json::array()};
   report.extra = {{"lost_visits", 0.0}};
   const double began = events_.now();
-  for (std::size_t finished = 0; finished < visits_a_round_;) {
+  const std::size_t visits = hosting_.visits_a_round();
+  for (std::size_t finished = 0; finished < visits;) {
     const PeerEvent event = events_.next();
     switch (event.kind) {
       case PeerEvent::Kind::arrive: arrive(event, report); break;
@@ -88,7 +53,7 @@ RoundReport Walk::round(std::size_t number, const RoundProgress& done) {
       default:
         leave(event, report);
         ++finished;
-        if (done) done(finished, visits_a_round_);
+        if (done) done(finished, visits);
     }
   }
   finish(report, began);
@@ -98,7 +63,7 @@ RoundReport Walk::round(std::size_t number, const RoundProgress& done) {
 void Walk::arrive(const PeerEvent& event, RoundReport& report) {
   if (!network_.alive(event.node, event.time)) return lose(event.subject, event.node, report);
   const double start = std::max(event.time, free_[event.node]);
-  const double end = start + network_.pace().training_seconds(event.node, nodes_.steps(event.node));
+  const double end = start + network_.pace().training_seconds(event.node, hosting_.nodes().steps(event.node));
   if (network_.dies(event.node) <= end) {
     events_.plan(network_.dies(event.node), event.node, PeerEvent::Kind::lose, event.subject);
     return;
@@ -132,9 +97,11 @@ void Walk::move_on(std::size_t model, std::size_t keeper, RoundReport& report) {
   const auto neighbours = network_.neighbours(keeper, events_.now());
   // With nobody to go to it trains where it is, until somebody joins.
   if (neighbours.empty()) return events_.plan(events_.now(), keeper, PeerEvent::Kind::arrive, model);
-  const std::size_t next = traveller.choose(neighbours, options_, says_present_);
-  if (options_.route == Route::benefit) {  // the belief to each candidate, a number back
-    report.bytes_up += options_.asked_of(neighbours.size()) * (traveller.belief.size() + 1) * sizeof(float);
+  const WalkOptions& options = hosting_.options();
+  const std::size_t next = traveller.choose(
+      neighbours, options, [&](std::size_t node) { return benefit(traveller.belief, says_present_[node]); });
+  if (options.route == Route::benefit) {  // the belief to each candidate, a number back
+    report.bytes_up += options.asked_of(neighbours.size()) * (traveller.belief.size() + 1) * sizeof(float);
   }
   traveller.host = next;
   ++report.transmissions;
@@ -150,20 +117,20 @@ void Walk::leave(const PeerEvent& event, RoundReport& report) {
   Traveller& traveller = travellers_[event.subject];
   Json line = {
       {"model", event.subject}, {"node", event.node}, {"start", shown(visit.start)}, {"end", shown(event.time)}};
-  if (visit.refusal.empty()) {
+  const VisitResult& result = visit.result;
+  if (result.refusal.empty()) {
     ++report.clients;
-    report.epochs += static_cast<double>(nodes_.local().epochs);
-    report.train_loss += visit.update.training.loss_sum;
-    report.examples += visit.update.training.examples;
-    report.steps += visit.update.training.steps;
-    line.update({{"before", visit.before.accuracy}, {"after", visit.after.accuracy}});
-    traveller.absorb(visit.before, visit.after, std::move(visit.update), options_);
-    if (traveller.full()) traveller.empty_buffer(experiment_, server_.schema());
+    report.epochs += static_cast<double>(hosting_.nodes().local().epochs);
+    report.train_loss += result.update.training.loss_sum;
+    report.examples += result.update.training.examples;
+    report.steps += result.update.training.steps;
+    line.update({{"before", result.before.accuracy}, {"after", result.after.accuracy}});
   } else {
-    report.refused.push_back(fmt::format("model {} at client {}: {}", event.subject, event.node, visit.refusal));
+    report.refused.push_back(fmt::format("model {} at client {}: {}", event.subject, event.node, result.refusal));
     line["fate"] = "refused";
   }
   report.visits.push_back(std::move(line));
+  hosting_.take_leave(traveller, std::move(visit.result));
   move_on(event.subject, event.node, report);
 }
 
@@ -172,40 +139,16 @@ void Walk::train_begun() {
   for (std::size_t model = 0; model < visits_.size(); ++model) {
     if (visits_[model].begun && !visits_[model].trained) waiting.push_back(model);
   }
-  workers_.run(waiting.size(), [&](ClientSide& side, std::size_t index) { train(side, waiting[index]); });
-}
-
-Model& Walk::thinned(ClientSide& side, std::size_t thinning) {
-  Options options = experiment_.settings.model;
-  const bool drops = options.has("dropout") && options.real("dropout") > 0.0;
-  if (!drops || thinning == 1) return side.shared();
-  auto& model = thinned_[side.worker()][thinning];
-  if (!model) {
-    options.set("dropout", options.real("dropout") / static_cast<double>(thinning));
-    model = experiment_.make_model(options, experiment_.task);
-  }
-  return *model;
-}
-
-void Walk::train(ClientSide& side, std::size_t model) {
-  const Traveller& traveller = travellers_[model];
-  Visit& visit = visits_[model];
-  Model& network = thinned(side, traveller.buffer_size);
-  const View test = nodes_.test(traveller.host);
-  try {
-    std::ranges::copy(traveller.state.at("theta"), network.parameters().begin());
-    visit.before = test_classes(network, test, side.buffer());
-    visit.update = train_at({traveller.round, traveller.host, traveller.seed, traveller.state, &network}, nodes_, side);
-    visit.after = test_classes(network, test, side.buffer());
-  } catch (const RefusedUpdate& refused) {
-    visit.refusal = refused.what();
-  }
-  visit.trained = true;
+  workers_.run(waiting.size(), [&](ClientSide& side, std::size_t index) {
+    Visit& visit = visits_[waiting[index]];
+    visit.result = hosting_.visit(side, travellers_[waiting[index]]);
+    visit.trained = true;
+  });
 }
 
 void Walk::finish(RoundReport& report, double began) {
   if (report.clients == 0) {
-    fail<RunError>("round {}: none of the {} visits was accepted; {}", report.round, visits_a_round_,
+    fail<RunError>("round {}: none of the {} visits was accepted; {}", report.round, hosting_.visits_a_round(),
                    fmt::join(report.refused, "; "));
   }
   report.train_loss /= static_cast<double>(report.examples);
@@ -213,7 +156,7 @@ void Walk::finish(RoundReport& report, double began) {
   double buffers = 0.0, beliefs = 0.0;
   for (std::size_t k = 0; k < travellers_.size(); ++k) {
     const Traveller& traveller = travellers_[k];
-    std::ranges::copy(traveller.state.at("theta"), state_.at(channel_of(k)).begin());
+    std::ranges::copy(traveller.state.at("theta"), state_.at(member_name(k)).begin());
     store_.stage(k, traveller.record());
     buffers += static_cast<double>(traveller.buffer_size);
     for (const double p : traveller.belief) beliefs += p / static_cast<double>(traveller.belief.size());
@@ -250,7 +193,7 @@ void Walk::restore(const Json& progress) {
     events_.restore(progress.at("events"));
     progress.at("free").get_to(free_);
     for (std::size_t k = 0; k < travellers_.size(); ++k) {
-      travellers_[k].restore(store_.load(k).value(), progress.at("travellers").at(k), server_.schema());
+      travellers_[k].restore(store_.load(k).value(), progress.at("travellers").at(k), hosting_.schema());
       const Json& start = progress.at("begun").at(k);
       visits_[k] = start.is_null() ? Visit{} : Visit{.begun = true, .start = start.get<double>()};
     }

@@ -15,8 +15,7 @@
 #include "parley/engine/engine.h"
 #include "parley/engine/evaluator.h"
 #include "parley/engine/peer/events.h"
-#include "parley/engine/peer/nodes.h"
-#include "parley/engine/peer/traveller.h"
+#include "parley/engine/peer/hosting.h"
 
 namespace parley {
 
@@ -38,12 +37,9 @@ class Walk final : public Engine {
   struct Visit {
     bool begun = false, trained = false;
     double start = 0.0;
-    Update update;
-    std::string refusal;  // empty when the update was accepted
-    NodeTest before, after;
+    VisitResult result;
   };
 
-  Traveller new_traveller(std::size_t number, std::size_t host) const;
   std::vector<std::span<const float>> members() const;
 
   void arrive(const PeerEvent& event, RoundReport& report);
@@ -52,25 +48,18 @@ class Walk final : public Engine {
   // From `keeper`, which has the model, to a neighbour.
   void move_on(std::size_t model, std::size_t keeper, RoundReport& report);
   void train_begun();
-  void train(ClientSide& side, std::size_t model);
-  // A worker's model that drops out `thinning` times less than [model] says (π/σ, Kiss 2021, §6.3).
-  Model& thinned(ClientSide& side, std::size_t thinning);
   void finish(RoundReport& report, double began);
 
   const Experiment& experiment_;
   const Network& network_;
   ClientStore& store_;
-  WalkOptions options_;
-  NodeData nodes_;
-  std::size_t visits_a_round_;
+  Hosting hosting_;
   std::vector<std::vector<bool>> says_present_;  // by node
   std::vector<Traveller> travellers_;
   std::vector<Visit> visits_;  // by traveller
   std::vector<double> free_;   // by node: when it has trained whoever came so far
   EventQueue events_;
-  ServerSide server_;  // what every traveller's own starts as
   Workers workers_;
-  std::vector<std::map<std::size_t, std::unique_ptr<Model>>> thinned_;  // by worker, then by thinning
   Evaluator evaluator_;
   State state_;
 };

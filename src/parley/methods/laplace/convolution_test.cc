@@ -70,8 +70,10 @@ struct Measured {
 };
 
 Measured measure(const std::string& positions) {
-  const TestBed::Settings settings{
-      {"method.warm", std::int64_t{0}}, {"method.fisher", std::string("exact")}, {"method.positions", positions}};
+  const TestBed::Settings settings{{"method.warm", std::int64_t{0}},
+                                   {"method.fisher", std::string("exact")},
+                                   {"method.positions", positions},
+                                   {"method.factor_bits", std::int64_t{32}}};
   TestBed conv("laplace", images(), settings, convolutional), dense("laplace", images(), settings, unfolded);
   set_weights(conv, dense);
   return {conv.train(1, 0), dense.train(1, 0)};

@@ -12,8 +12,10 @@ namespace {
 // Of the state: the last step, and the gradient that it was made from.
 constexpr const char *kVelocity = "velocity", *kGradient = "gradient";
 // Scalars of the state. `rises` counts the rounds in a row in which the loss rose by a hundredth or more; `weight` is
-// what the last round's clients weighed, `objective` their loss with the prior's share.
-constexpr const char *kDamping = "damping", *kRises = "rises", *kWeight = "weight", *kObjective = "objective";
+// what the last round's clients weighed, `objective` their loss with the prior's share, `promised` by how much the last
+// step should lower that.
+constexpr const char *kDamping = "damping", *kRises = "rises", *kWeight = "weight", *kObjective = "objective",
+                     *kPromised = "promised";
 constexpr double kMostRises = 10.0, kRise = 1.01;
 
 bool same_examples(const ServerTask& task) {
@@ -38,7 +40,8 @@ void Descent::start(State& state) const {
   state.add(kVelocity, layout_, false, Flat(layout_->size(), 0.0f));
   state.add_scalar(kDamping, false, options_.damping);
   state.add_scalar(kPrior, false, options_.prior);
-  for (const char* name : {kLoss, kPoints, kRises, kWeight, kObjective}) state.add_scalar(name, false, 0.0);
+  state.add_scalar(kPoints, true, 0.0);
+  for (const char* name : {kLoss, kRises, kWeight, kObjective, kPromised}) state.add_scalar(name, false, 0.0);
   secants_.start(state);
   if (secants_.any()) state.add(kGradient, layout_, false, Flat(layout_->size(), 0.0f));
 }
@@ -103,6 +106,8 @@ bool Descent::judge_last_step(ServerTask& task, double penalty) const {
     // The prior's pull may raise the loss by a little, round after round; that is no failure.
     rises = found > kRise * loss ? rises + 1.0 : 0.0;
     worse = found + penalty > kRise * objective && same_examples(task);
+    const double promised = state.scalar(kPromised);
+    if (promised > 0.0) task.metrics["kept"] = (objective - found - penalty) / promised;
   }
   if (rises >= kMostRises) {
     fail<RunError>("round {}: the loss has risen for {} rounds; lower method.step or raise method.damping", task.round,
@@ -185,6 +190,7 @@ void Descent::choose_velocity(ServerTask& task, std::span<const double> gradient
   const double shrink = shrink_to(trust(task.state), kl);
   std::ranges::transform(step, velocity.begin(), [&](double v) { return static_cast<float>(shrink * v); });
   task.metrics["predicted_kl"] = shrink * shrink * kl;
+  task.state.scalar(kPromised) = -shrink * slope - shrink * shrink * kl;
 }
 
 }  // namespace parley

@@ -11,7 +11,7 @@ class Descent {
  public:
   // The scalar of an update that has the loss; the state's last one has the same name.
   static constexpr const char* kLoss = "loss";
-  static constexpr const char* kPoints = "points";  // rounds at one point so far, in the state
+  static constexpr const char* kPoints = "points";  // rounds at one point so far, in the state; clients see it
   static constexpr const char* kPrior = "prior";    // p, in the state
 
   // Curvature and options must outlive it.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "parley/gauss/normal.h"
+#include "parley/methods/laplace/moment_codes.h"
 
 namespace parley {
 namespace {
@@ -54,23 +55,48 @@ GlobalCurvature::GlobalCurvature(const LayerMatrices& matrices, const RestOfMode
 }
 
 std::vector<ChannelSpec> GlobalCurvature::channels() const {
-  std::vector<ChannelSpec> all;
-  const auto add = [&](const char* name, std::size_t size) {
-    if (size > 0) all.push_back({.name = name, .count = size, .statistic = true});
-  };
-  add(kInputs, matrices_.inputs_size());
-  add(kOutputs, matrices_.outputs_size());
-  if (!kfac_ && !all.empty()) {
-    all.back().unpack = [blocks = output_blocks()](std::span<const std::byte> packed, std::span<float> outputs) {
-      ByteReader from(packed);
-      for (const auto& block : blocks) {
-        set_diagonal(outputs.subspan(block.offset, packed_size(block.rows)), block.rows, from.take<float>());
-      }
-      from.finish();
-    };
-  }
-  add(kRest, rest_.size);
+  std::vector<ChannelSpec> all{
+      inputs_channel(), outputs_channel(), {.name = kRest, .count = rest_.size, .statistic = true}};
+  std::erase_if(all, [](const ChannelSpec& channel) { return channel.count == 0; });
   return all;
+}
+
+ChannelSpec GlobalCurvature::inputs_channel() const {
+  ChannelSpec channel{.name = kInputs, .count = matrices_.inputs_size(), .statistic = true};
+  channel.unpack = [all = input_blocks(true), changing = input_blocks(false)](std::span<const std::byte> packed,
+                                                                              std::span<float> inputs) {
+    ByteReader from(packed);
+    std::ranges::fill(inputs, 0.0f);
+    for (const auto& block : from.take<std::uint32_t>() == all.size() ? all : changing) {
+      take_moments(from, block.width, block.of(inputs));
+    }
+    from.finish();
+  };
+  return channel;
+}
+
+ChannelSpec GlobalCurvature::outputs_channel() const {
+  ChannelSpec channel{.name = kOutputs, .count = matrices_.outputs_size(), .statistic = true};
+  channel.unpack = [blocks = output_blocks(), kfac = kfac_](std::span<const std::byte> packed,
+                                                            std::span<float> outputs) {
+    ByteReader from(packed);
+    for (const auto& block : blocks) {
+      if (kfac) {
+        take_moments(from, block.width, block.of(outputs));
+      } else {
+        set_diagonal(block.of(outputs), block.width, from.take<float>());
+      }
+    }
+    from.finish();
+  };
+  return channel;
+}
+
+std::vector<GlobalCurvature::Block> GlobalCurvature::input_blocks(bool with_fixed) const {
+  std::vector<Block> blocks;
+  for (const auto& layer : matrices_.all()) blocks.push_back({layer.inputs_offset, layer.width()});
+  if (!with_fixed) blocks.erase(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(fixed_layers()));
+  return blocks;
 }
 
 std::vector<GlobalCurvature::Block> GlobalCurvature::output_blocks() const {
@@ -89,22 +115,41 @@ void GlobalCurvature::start(State& state) const {
   }
 }
 
-// Of B the server uses the mean diagonal alone when it is not kfac: one number per layer.
-void GlobalCurvature::pack(bool with_fixed, Update& update) const {
-  if (!with_fixed && fixed_size_ > 0) {
-    std::ranges::fill(std::span<float>(update[kInputs]).first(fixed_size_), 0.0f);
-    update.pack(kInputs, pack_omitted({{0, fixed_size_}}));
+void GlobalCurvature::pack_inputs(bool with_fixed, std::size_t bits, Update& update) const {
+  if (matrices_.all().empty()) return;
+  const std::span<float> inputs = update[kInputs];
+  if (!with_fixed) std::ranges::fill(inputs.first(fixed_size_), 0.0f);
+  if (bits == 32) {
+    if (!with_fixed && fixed_size_ > 0) update.pack(kInputs, pack_omitted({{0, fixed_size_}}));
+    return;
   }
-  if (kfac_) return;
   ByteBuffer to;
+  const auto blocks = input_blocks(with_fixed);
+  put(to, static_cast<std::uint32_t>(blocks.size()));
+  for (const auto& block : blocks) put_moments(to, bits, block.width, block.of(inputs));
+  update.pack(kInputs, {.how = Packing::own, .bytes = std::move(to.bytes)});
+}
+
+void GlobalCurvature::pack_outputs(std::size_t bits, Update& update) const {
+  if (matrices_.all().empty() || (kfac_ && bits == 32)) return;
   const std::span<float> outputs = update[kOutputs];
-  for (const auto& [offset, rows] : output_blocks()) {
-    const auto own = outputs.subspan(offset, packed_size(rows));
-    const float mean = mean_diagonal(own, rows);
-    set_diagonal(own, rows, mean);
-    put(to, mean);
+  ByteBuffer to;
+  if (kfac_) {
+    for (const auto& block : output_blocks()) put_moments(to, bits, block.width, block.of(outputs));
+  } else {
+    put_all(to, level_outputs(outputs));
   }
   update.pack(kOutputs, {.how = Packing::own, .bytes = std::move(to.bytes)});
+}
+
+// Of B the server uses the mean diagonal alone when it is not kfac: one number per layer.
+std::vector<float> GlobalCurvature::level_outputs(std::span<float> outputs) const {
+  std::vector<float> means;
+  for (const auto& block : output_blocks()) {
+    means.push_back(mean_diagonal(block.of(outputs), block.width));
+    set_diagonal(block.of(outputs), block.width, means.back());
+  }
+  return means;
 }
 
 void GlobalCurvature::blend_inputs(State& state, const Sum& sum, double fixed_weight, double memory) const {
@@ -124,20 +169,21 @@ void GlobalCurvature::merge(State& state, const Sum& sum, double fixed_weight, d
   if (matrices_.all().empty()) return;
   blend_inputs(state, sum, fixed_weight, memory);
   blend(state.at(kOutputs), sum.total(kOutputs), sum.weight(), memory);
-  if (kfac_) return;
-  for (const auto& layer : matrices_.all()) {
-    const auto outputs = layer.outputs_of(state.at(kOutputs));
-    set_diagonal(outputs, layer.rows(), mean_diagonal(outputs, layer.rows()));
-  }
+  if (!kfac_) level_outputs(state.at(kOutputs));
 }
 
-void GlobalCurvature::merge_inputs(State& state, const Sum& sum) const {
+FlatDouble GlobalCurvature::merge_inputs(State& state, const Sum& sum, double fixed_weight) const {
   if (rest_.size > 0) std::ranges::fill(state.at(kRest), 1.0f);
-  if (matrices_.all().empty()) return;
-  blend_inputs(state, sum, sum.weight(), 0.0);
+  if (matrices_.all().empty()) return {};
+  blend_inputs(state, sum, fixed_weight, 0.0);
   for (const auto& layer : matrices_.all()) {
     set_diagonal(layer.outputs_of(state.at(kOutputs)), layer.rows(), 1.0f);
   }
+  const auto all = sum.total(kInputs);
+  FlatDouble mean(all.begin(), all.end());
+  for (double& x : mean) x /= sum.weight();
+  if (fixed_weight < sum.weight()) std::ranges::copy(state.at(kInputs).first(fixed_size_), mean.begin());
+  return mean;
 }
 
 CurvatureView GlobalCurvature::in(const State& state) const {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "parley/gauss/matrix_product.h"
 #include "parley/gauss/natural_step.h"
 #include "parley/methods/laplace/point.h"
 
@@ -28,14 +29,17 @@ class GlobalCurvature {
   // How many layers' A do not change with the weights, because their inputs are the data: 1 or 0. A client sends them
   // once.
   std::size_t fixed_layers() const { return fixed_size_ > 0 ? 1 : 0; }
-  // How A, with or without the fixed part, and B travel.
-  void pack(bool with_fixed, Update& update) const;
+  // How A, with or without the fixed part, and B travel, a number in so many bits. In place, they become what the
+  // server will read.
+  void pack_inputs(bool with_fixed, std::size_t bits, Update& update) const;
+  void pack_outputs(std::size_t bits, Update& update) const;
 
   // From a round's sum, of which `memory` stays as it was. Of the fixed part it is the mean over all that was ever
   // sent, `fixed_weight` of it now.
   void merge(State& state, const Sum& sum, double fixed_weight, double memory) const;
-  // A alone, with B and the rest's diagonal 1: what the structured product knows. Everyone sent the fixed part.
-  void merge_inputs(State& state, const Sum& sum) const;
+  // A alone, with B and the rest's diagonal 1: what the structured product knows. Returns the cohort's mean A, its
+  // fixed part from the state where not everyone sent it.
+  FlatDouble merge_inputs(State& state, const Sum& sum, double fixed_weight) const;
 
   CurvatureView in(const State& state) const;
   // In place, each from a gradient of the numbers that are trained to (curvature + damping)⁻¹·gradient. Returns the
@@ -52,11 +56,19 @@ class GlobalCurvature {
   void draw(const State& state, const Posterior::Draw& how, Stream& stream, std::span<float> theta) const;
 
  private:
-  // Where each layer's packed B lies, without the layer.
+  // Where each layer's packed A or B lies, without the layer.
   struct Block {
-    std::size_t offset, rows;
+    std::size_t offset, width;
+    template <class T>
+    std::span<T> of(std::span<T> all) const {
+      return all.subspan(offset, packed_size(width));
+    }
   };
+  std::vector<Block> input_blocks(bool with_fixed) const;
   std::vector<Block> output_blocks() const;
+  std::vector<float> level_outputs(std::span<float> outputs) const;
+  ChannelSpec inputs_channel() const;
+  ChannelSpec outputs_channel() const;
   void blend_inputs(State& state, const Sum& sum, double fixed_weight, double memory) const;
   std::vector<double> diagonal(const CurvatureView& curvature) const;
 

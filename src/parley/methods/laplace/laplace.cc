@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "parley/base/errors.h"
+#include "parley/methods/laplace/agreement.h"
 #include "parley/methods/laplace/descent.h"
 #include "parley/methods/laplace/own_model.h"
 
@@ -24,7 +25,8 @@ class Laplace final : public Method, private Posterior, private Personal {
         rest_(*layout_, matrices_),
         curvature_(matrices_, rest_, options_),
         own_model_(matrices_, rest_, options_),
-        descent_(layout_, curvature_, options_) {
+        descent_(layout_, curvature_, options_),
+        agreement_(options_) {
     if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
       fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
            rest_.entries.front().name);
@@ -36,6 +38,8 @@ class Laplace final : public Method, private Posterior, private Personal {
   Schema schema() const override {
     Schema schema{.channels = {{.name = kGradient, .layout = layout_}}, .scalars = {{kLoss}, {kSentFixed}}};
     for (auto& channel : curvature_.channels()) schema.channels.push_back(std::move(channel));
+    for (auto& channel : agreement_.channels()) schema.channels.push_back(std::move(channel));
+    for (auto& scalar : agreement_.scalars()) schema.scalars.push_back(std::move(scalar));
     return schema;
   }
 
@@ -43,14 +47,15 @@ class Laplace final : public Method, private Posterior, private Personal {
     curvature_.start(state);
     own_model_.start(state);
     descent_.start(state);
+    agreement_.start(state);
   }
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
-    options_.warms_up(task.round) ? warm_client(task, update) : measure(task, update);
+    trains_in(task.broadcast) ? warm_client(task, update) : measure(task, update);
   }
 
-  void server(ServerTask& task) const override { options_.warms_up(task.round) ? serve_warm(task) : serve_point(task); }
+  void server(ServerTask& task) const override { trains_in(task.state) ? serve_warm(task) : serve_point(task); }
 
   const Posterior* posterior() const override { return this; }
   const Personal* personal() const override { return options_.personal_steps > 0 ? this : nullptr; }
@@ -63,9 +68,16 @@ class Laplace final : public Method, private Posterior, private Personal {
   }
 
   void load_own(const ClientTask& task, std::size_t /*network*/) const override {
-    if (!options_.warms_up(task.round)) own_model_.load(task);
+    if (!trains_in(task.broadcast)) own_model_.load(task);
   }
 
+  // Whether this is a warm round.
+  static bool trains_in(const auto& state) { return state.scalar(Agreement::kWarming) != 0.0; }
+  // Whether a client has sent the fixed part of A before.
+  static bool has_sent(const ClientTask& task) {
+    const ClientRecord* record = task.memory.known();
+    return record != nullptr && record->contains(kSentFixed);
+  }
   static bool has(const Update& update, const char* name) {
     return std::ranges::any_of(update.schema().channels, [&](const ChannelSpec& spec) { return spec.name == name; });
   }
@@ -85,9 +97,7 @@ class Laplace final : public Method, private Posterior, private Personal {
   }
 
   void measure(const ClientTask& task, Update& update) const {
-    const bool wanted = options_.sends_factors(task.round);
-    const ClientRecord* record = task.memory.known();
-    const bool sent = record != nullptr && record->contains(kSentFixed);
+    const bool wanted = options_.sends_factors(task.broadcast.scalar(Descent::kPoints)), sent = has_sent(task);
     const PointFactors factors{.inputs = channel(update, GlobalCurvature::kInputs),
                                .outputs = channel(update, GlobalCurvature::kOutputs),
                                .rest = channel(update, GlobalCurvature::kRest),
@@ -96,13 +106,15 @@ class Laplace final : public Method, private Posterior, private Personal {
         measure_point(task, matrices_, rest_, options_, channel(update, kGradient), wanted ? &factors : nullptr);
     update.scalar(kLoss) = loss;
     update.training = {loss * static_cast<double>(task.data.size()), task.data.size(), 1};
+    agreement_.leave_out(update);
     if (!wanted) {
       leave_zero(update, {GlobalCurvature::kInputs, GlobalCurvature::kOutputs, GlobalCurvature::kRest});
       return;
     }
     if (options_.local_steps > 1) go_on(task, factors, channel(update, kGradient));
     if (!sent) mark_fixed_sent(task, update);
-    if (has(update, GlobalCurvature::kInputs)) curvature_.pack(!sent, update);
+    curvature_.pack_inputs(!sent, options_.factor_bits, update);
+    curvature_.pack_outputs(options_.factor_bits, update);
   }
 
   // FedPM (Ishii et al. 2025): further steps in the client's own metric P. The clients' product Σ P_n (W_n − W) is then
@@ -137,9 +149,12 @@ class Laplace final : public Method, private Posterior, private Personal {
     task.train(update);
     const auto inputs = channel(update, GlobalCurvature::kInputs), moments = channel(update, kGradient);
     matrices_.measure_inputs(task, 0.0f, inputs);
+    curvature_.pack_inputs(true, options_.warm_bits(),
+                           update);  // the product needs the very A that the server will have
     const auto before = task.broadcast.at("theta");
     std::ranges::copy(task.model.parameters(), moments.begin());
     for (std::size_t i = 0; i < layout_->trainable(); ++i) moments[i] -= before[i];
+    agreement_.measure(moments.first(layout_->trainable()), update);
     Flat packed;
     matrices_.change_layers(moments, [&](const LayerMatrix& layer, std::span<float> w) {
       const auto own = layer.inputs_of(std::span<const float>(inputs));
@@ -147,7 +162,12 @@ class Laplace final : public Method, private Posterior, private Personal {
       add_ridge(std::span(packed), layer.width());
       times_precision(w, layer.rows(), layer.width(), packed);
     });
-    mark_fixed_sent(task, update);
+    // Of another cohort the mean of what was ever sent would be too rough for the product.
+    if (has_sent(task) && options_.participation == 1.0) {
+      curvature_.pack_inputs(false, options_.warm_bits(), update);
+    } else {
+      mark_fixed_sent(task, update);
+    }
     leave_zero(update, {GlobalCurvature::kOutputs, GlobalCurvature::kRest});
   }
 
@@ -160,10 +180,9 @@ class Laplace final : public Method, private Posterior, private Personal {
   }
 
   void serve_warm(ServerTask& task) const {
-    curvature_.merge_inputs(task.state, task.sum);
+    agreement_.judge(task);
+    const FlatDouble inputs = curvature_.merge_inputs(task.state, task.sum, task.sum.scalar(kSentFixed));
     own_model_.send(task.state);
-    FlatDouble inputs;
-    if (matrices_.inputs_size() > 0) inputs = task.sum.take_mean(GlobalCurvature::kInputs);
     FlatDouble target = task.sum.take_mean(kGradient);
     std::vector<double> packed;
     matrices_.change_layers(std::span(target), [&](const LayerMatrix& layer, std::span<double> w) {
@@ -181,8 +200,9 @@ class Laplace final : public Method, private Posterior, private Personal {
   }
 
   void serve_point(ServerTask& task) const {
-    if (options_.sends_factors(task.round)) {
-      const bool first = task.state.scalar(Descent::kPoints) == 0.0;
+    const double points = task.state.scalar(Descent::kPoints);
+    if (options_.sends_factors(points)) {
+      const bool first = points == 0.0;
       curvature_.merge(task.state, task.sum, task.sum.scalar(kSentFixed), first ? 0.0 : options_.factor_memory());
       own_model_.send(task.state);
       if (options_.evidence) descent_.choose_prior(task, examples_);
@@ -198,6 +218,7 @@ class Laplace final : public Method, private Posterior, private Personal {
   GlobalCurvature curvature_;
   OwnModel own_model_;
   Descent descent_;
+  Agreement agreement_;
 };
 
 }  // namespace

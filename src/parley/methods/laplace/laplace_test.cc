@@ -25,6 +25,7 @@ Settings one_newton_step() {
           {"method.prior", 0.0},
           {"method.memory", 0.0},
           {"method.fisher", std::string("exact")},
+          {"method.factor_bits", std::int64_t{32}},
           {"method.damping_floor", 0.0},
           {"method.trust", 0.0}};
 }
@@ -96,6 +97,16 @@ TEST(Laplace, OneStepIsThePooledLeastSquaresSolutionForAnySplit) {
   }
 }
 
+TEST(Laplace, AStepOfLeastSquaresKeepsWhatItPromised) {
+  TestBed bed("laplace", regression(2), one_newton_step());
+  bed.rounds(1);
+  const double before = bed.state().scalar("objective"), promised = bed.state().scalar("promised");
+  bed.round(2);
+  // Both are known from gradients and losses in floats.
+  EXPECT_NEAR(before - bed.state().scalar("objective"), promised, 1e-5 * before);
+  EXPECT_GT(promised, 0.5 * before);
+}
+
 // Examples of three classes, one class after the other.
 TestBed::Classification classes(std::uint64_t seed, std::size_t each) {
   Stream stream(seed, "classes");
@@ -138,7 +149,7 @@ TEST(Laplace, AnySplitOfTheSameExamplesTakesTheSameSteps) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     const auto problem = classes(seed, 20);
-    const Settings settings{{"method.warm", std::int64_t{0}}};
+    const Settings settings{{"method.warm", std::int64_t{0}}, {"method.factor_bits", std::int64_t{32}}};
     TestBed pooled("laplace", problem, settings, small_net);
     randomise(pooled, seed);
     const Flat start(pooled.theta().begin(), pooled.theta().end());
@@ -202,7 +213,10 @@ PerSample per_sample(Model& model, const TestBed::Classification& problem) {
 
 TEST(Laplace, OneClientIsKfacOnItsData) {
   const auto problem = classes(3, 10);
-  Settings settings{{"method.warm", std::int64_t{0}}, {"method.fisher", std::string("exact")}, {"method.trust", 0.0}};
+  Settings settings{{"method.warm", std::int64_t{0}},
+                    {"method.fisher", std::string("exact")},
+                    {"method.factor_bits", std::int64_t{32}},
+                    {"method.trust", 0.0}};
   TestBed bed("laplace", problem, settings, small_net);
   randomise(bed, 3);
   const Flat before(bed.theta().begin(), bed.theta().end());
@@ -294,7 +308,7 @@ TEST(Laplace, LogisticRegressionOnDisjointClassesReachesThePooledOptimum) {
 
 TEST(Laplace, TheWarmRoundIsFolasStructuredProduct) {
   const auto problem = regression(2);
-  TestBed warm("laplace", problem, local(0.1, 5));
+  TestBed warm("laplace", problem, with(local(0.1, 5), "method.factor_bits", std::int64_t{32}));
   TestBed fola("fola", problem, with(local(0.1, 5), "method.curvature", std::string("input")));
   warm.rounds(1);
   fola.rounds(1);
@@ -303,7 +317,8 @@ TEST(Laplace, TheWarmRoundIsFolasStructuredProduct) {
 
 // The first layer's inputs are the data, so its A goes up once; B and the other A every second round.
 TEST(Laplace, FactorsTravelOnceOrEveryFewRounds) {
-  TestBed bed("laplace", classes(2, 10), {{"method.warm", std::int64_t{0}}}, small_net);
+  const Settings floats{{"method.warm", std::int64_t{0}}, {"method.factor_bits", std::int64_t{32}}};
+  TestBed bed("laplace", classes(2, 10), floats, small_net);
   std::vector<std::size_t> bytes;
   for (std::size_t round = 1; round <= 3; ++round) {
     bytes.push_back(bed.train(round, 0).wire_bytes());
@@ -315,21 +330,40 @@ TEST(Laplace, FactorsTravelOnceOrEveryFewRounds) {
   EXPECT_EQ(bytes[2] - bytes[1], others * sizeof(float) + named - 2 * sizeof(float));  // two channels that are all zero
 }
 
+// A byte for what is off the diagonal, a float for what is on it.
+TEST(Laplace, FactorsTravelInAByteANumber) {
+  const Settings cold{{"method.warm", std::int64_t{0}}, {"method.factor_bits", std::int64_t{8}}};
+  TestBed bytes("laplace", classes(2, 10), cold, small_net),
+      floats("laplace", classes(2, 10), with(cold, "method.factor_bits", std::int64_t{32}), small_net);
+  std::size_t off = 0;
+  for (const std::size_t width : {5, 5, 6, 3}) off += packed_size(width) - width;
+  const Update sent = bytes.train(1, 0);
+  // The bits stand before each, the number of layers before A.
+  EXPECT_EQ(floats.train(1, 0).wire_bytes() - sent.wire_bytes(), 3 * off - 4 - sizeof(std::uint32_t));
+  for (const bool known : {false, true}) {
+    const Update update = known ? (bytes.rounds(2), bytes.train(3, 0)) : bytes.train(1, 0);
+    const Update read = Update::decode(update.encode(), bytes.schema(), Broadcast(bytes.state(), known ? 3 : 1));
+    for (const char* name : {"inputs", "outputs"}) {
+      EXPECT_TRUE(std::ranges::equal(read[name], update[name])) << name;
+    }
+  }
+}
+
 // Who comes later sends it then; the server has the mean over everyone who did.
 TEST(Laplace, TheFirstLayersMomentsAreThoseOfAllWhoEverTookPart) {
   const auto problem = classes(2, 10);
-  TestBed all("laplace", problem, {{"method.warm", std::int64_t{0}}}, small_net),
-      turns("laplace", cut(problem, {20, 10}), {{"method.warm", std::int64_t{0}}}, small_net);
+  const Settings floats{{"method.warm", std::int64_t{0}}, {"method.factor_bits", std::int64_t{32}}};
+  TestBed all("laplace", problem, floats, small_net), turns("laplace", cut(problem, {20, 10}), floats, small_net);
   all.rounds(1);
-  turns.round(1, {0});
-  turns.round(3, {1});
-  turns.round(5, {0});
+  for (const std::size_t round : {1, 2, 3, 4, 5}) turns.round(round, {round == 3 ? std::size_t{1} : std::size_t{0}});
   const auto expected = all.state().at("inputs").first(packed_size(5)), found = turns.state().at("inputs");
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
 }
 
 TEST(Laplace, InputCurvatureSendsOneNumberALayerForB) {
-  Settings input{{"method.warm", std::int64_t{0}}, {"method.curvature", std::string("input")}};
+  Settings input{{"method.warm", std::int64_t{0}},
+                 {"method.curvature", std::string("input")},
+                 {"method.factor_bits", std::int64_t{32}}};
   TestBed bed("laplace", classes(2, 10), input, small_net),
       kfac("laplace", classes(2, 10), with(input, "method.curvature", std::string("kfac")), small_net);
   const std::size_t b = packed_size(5) + packed_size(3);
@@ -503,6 +537,7 @@ TEST(Laplace, RefusesWhatItCannotHonour) {
   EXPECT_THROW(TestBed("laplace", no_layers, {{"method.fisher", std::string("exact")}}), InputError);
   EXPECT_THROW(TestBed("laplace", no_layers, {{"method.personal_steps", std::int64_t{1}}}), InputError);
   EXPECT_THROW(TestBed("laplace", no_layers, {{"method.damping_floor", 2.0}, {"method.damping_cap", 1.0}}), InputError);
+  EXPECT_THROW(TestBed("laplace", no_layers, {{"method.factor_bits", std::int64_t{12}}}), InputError);
 }
 
 // Layers that are too wide for two matrices are stepped by a diagonal.

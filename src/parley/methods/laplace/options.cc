@@ -34,6 +34,10 @@ std::vector<Option> LaplaceOptions::declared() {
        at_least(0.0)},
       {"warm", std::int64_t{1}, "rounds of local training and the structured product before the first step",
        at_least(0)},
+      {"agreement", 0.8,
+       "warm rounds go on while the square of the clients' mean step is more than this share of their steps' mean "
+       "square, and the loss falls by a fifth; 1: no more than `warm`",
+       Range{.low = 0.0, .high = 1.0}},
       {"ridge", 0.1, "warm rounds: precision in every direction of a layer's inputs, as a multiple of its mean",
        above(0.0)},
       {"curvature",
@@ -48,6 +52,9 @@ std::vector<Option> LaplaceOptions::declared() {
        {},
        {"expand", "reduce", "mixed"}},
       {"factors_every", std::int64_t{2}, "rounds between two measurements of A and B", at_least(1)},
+      {"factor_bits", std::int64_t{16},
+       "of a number of A and B on its way up: 8, 16, or 32 for floats; 8 sends A of warm rounds with 16",
+       between(8, 32)},
       {"local_steps", std::int64_t{1},
        "steps that a client takes in the metric of its own A and B before it answers (FedPM); 1: the exact product",
        at_least(1)},
@@ -76,8 +83,10 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
       memory(method.real("memory")),
       trust(method.real("trust")),
       ridge(method.real("ridge")),
+      agreement(method.real("agreement")),
       warm(static_cast<std::size_t>(method.integer("warm"))),
       factors_every(static_cast<std::size_t>(method.integer("factors_every"))),
+      factor_bits(static_cast<std::size_t>(method.integer("factor_bits"))),
       widest(static_cast<std::size_t>(method.integer("widest"))),
       secants(static_cast<std::size_t>(method.integer("secants"))),
       local_steps(static_cast<std::size_t>(method.integer("local_steps"))),
@@ -91,6 +100,9 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server)
                                : FisherLabels::empirical;
   const std::string& summed = method.text("positions");
   positions = summed == "expand" ? Positions::expand : summed == "reduce" ? Positions::reduce : Positions::mixed;
+  if (factor_bits != 8 && factor_bits != 16 && factor_bits != 32) {
+    fail("method.factor_bits = {}: expected 8, 16 or 32", factor_bits);
+  }
   if (local_steps > 1 && factors_every > 1) {
     fail("method.local_steps = {}: clients need A and B of their own in every round; set method.factors_every = 1",
          local_steps);

@@ -13,8 +13,8 @@ enum class FisherLabels { sampled, exact, empirical };
 enum class Positions { expand, reduce, mixed };
 
 struct LaplaceOptions {
-  double step, momentum, damping, damping_floor, damping_cap, prior, memory, trust, ridge;
-  std::size_t warm, factors_every, widest, secants, local_steps, personal_steps;
+  double step, momentum, damping, damping_floor, damping_cap, prior, memory, trust, ridge, agreement;
+  std::size_t warm, factors_every, factor_bits, widest, secants, local_steps, personal_steps;
   FisherLabels fisher;
   Positions positions;
   bool kfac;      // false: B is a multiple of I
@@ -24,8 +24,6 @@ struct LaplaceOptions {
   static std::vector<Option> declared();
   LaplaceOptions(const Options& method, const Options& server);
 
-  // Whether the clients of a round train, as a start.
-  bool warms_up(std::size_t round) const { return round <= warm; }
   // Only gradients of the same examples, at one point, differ by what a step did.
   bool uses_secants() const { return secants > 0 && participation == 1.0 && local_steps == 1; }
   // Of the server's step, as KL: local_steps of those that clients take, one after the other.
@@ -38,8 +36,10 @@ struct LaplaceOptions {
   double factor_memory() const { return memory >= 0.0 ? memory : std::max(0.5, 1.0 - participation); }
   // Losses of different cohorts do not tell whether a step was good.
   bool adapts_damping() const { return participation == 1.0; }
-  // Whether clients send A and B in a round at one point.
-  bool sends_factors(std::size_t round) const { return (round - warm - 1) % factors_every == 0; }
+  // The structured product adds no more than `ridge` to A: the rounding of a byte could make it indefinite.
+  std::size_t warm_bits() const { return std::max<std::size_t>(16, factor_bits); }
+  // Whether clients send A and B in a round at one point, before which there were so many others.
+  bool sends_factors(double points) const { return static_cast<std::size_t>(points) % factors_every == 0; }
 };
 
 // By what a step of a predicted KL divergence is scaled to keep to a limit; 0: none.
