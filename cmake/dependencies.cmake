@@ -117,6 +117,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
     int main() {}" PARLEY_AVX512)
   unset(CMAKE_REQUIRED_FLAGS)
   if(PARLEY_AVX512)
-    target_compile_options(parley_arch INTERFACE -Wno-maybe-uninitialized)
+    target_compile_options(parley_arch INTERFACE -Wno-uninitialized -Wno-maybe-uninitialized)
   endif()
 endif()

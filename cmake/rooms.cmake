@@ -17,7 +17,7 @@ endfunction()
 # templates must not meet; little optimisation, because it is compiled more often than it runs.
 add_library(parley_test_flags INTERFACE)
 target_link_libraries(parley_test_flags INTERFACE parley_flags parley_arch fmt::fmt nlohmann_json::nlohmann_json)
-# GCC 12 warns at -O1 of strings within its own library, and of its own AVX-512 intrinsics, which Eigen uses.
+# GCC 12 warns at -O1 of strings and optionals within its own library.
 target_compile_options(parley_test_flags INTERFACE $<$<CONFIG:Release>:-O1> -Wno-maybe-uninitialized
                                                    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds -Wno-stringop-overflow -Wno-restrict>)
 
