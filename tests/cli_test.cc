@@ -297,6 +297,14 @@ TEST_F(CommandLine, EvaluateTakesAFinishedRunAndChangesNothing) {
   EXPECT_EQ(read_text(temp_ / "a" / "metrics.jsonl"), before);
 }
 
+TEST_F(CommandLine, EvaluateTakesSeveralRunsTogether) {
+  done({"compare", "e.toml", "--methods", "fedavg", "--seeds", "1,2", "--out", "c"});
+  const std::string both = done({"evaluate", "c/fedavg-s1", "c/fedavg-s2"});
+  for (const char* part : {"fedavg, seed 1: ", "fedavg, seed 2: ", "all 2 together: test accuracy ", "NLL"}) {
+    EXPECT_TRUE(contains(both, part)) << both;
+  }
+}
+
 TEST_F(CommandLine, ListAndDescribeTellWhatThereIs) {
   const std::string all = done({"list"});
   for (const char* name : {"fedavg", "scaffold", "mlp", "synthetic", "dirichlet", "adam", "yogi", "clip"}) {

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "commands.h"
 #include "parley/base/errors.h"
@@ -42,36 +43,64 @@ Settings settings_of(const fs::path& folder, const std::vector<std::string>& ass
   return resolve(config, catalogue());
 }
 
-void evaluate(const fs::path& folder, const std::vector<std::string>& assignments, std::size_t threads) {
-  const Settings settings = settings_of(folder, assignments);
-  DataCache cache;
-  const Experiment experiment = build(settings, catalogue(), cache);
-  const Json line = evaluate_run(experiment, folder, threads);
-  const Json info = RunFolder::read_info(folder).value_or(Json::object());
-  const StudyRun run{
-      .label = info.value("label", settings.method.text("name")), .settings = settings, .folder = folder};
-  fmt::print("{}: {}\n", run.label, result_text(line));
+void print_line(const std::string& label, const Json& line) {
+  fmt::print("{}: {}\n", label, result_text(line));
   if (line.contains("posterior_accuracy")) {
     fmt::print("networks drawn: test accuracy {}\n", percent(line["posterior_accuracy"].get<double>()));
   }
   if (line.contains("bn_kl")) {
     fmt::print("batch-norm statistics: KL {:.4f} to the reference\n", line["bn_kl"].get<double>());
   }
-  fmt::print("{}", measured_tables(summarise({{&run, RunFate::done_before, {line}}})));
+}
+
+// "fola", or "fola, seed 2" where several runs of one name stand side by side.
+std::string label_of(const fs::path& folder, const Settings& settings, bool several) {
+  const Json info = RunFolder::read_info(folder).value_or(Json::object());
+  const std::string label = info.value("label", settings.method.text("name"));
+  return several ? fmt::format("{}, seed {}", label, settings.run.integer("seed")) : label;
+}
+
+void evaluate(const std::vector<std::string>& folders, const std::vector<std::string>& assignments,
+              std::size_t threads) {
+  DataCache cache;
+  const bool several = folders.size() > 1;
+  std::deque<StudyRun> runs;  // stay where they are: results and experiments point to them
+  std::deque<Experiment> experiments;
+  std::vector<StudyResult> results;
+  std::vector<FinishedRun> finished;
+  for (const auto& folder : folders) {
+    const Settings settings = settings_of(folder, assignments);
+    runs.push_back({.label = label_of(folder, settings, several), .settings = settings, .folder = folder});
+    experiments.push_back(build(settings, catalogue(), cache));
+    finished.push_back({&experiments.back(), folder});
+    const Json line = evaluate_run(experiments.back(), folder, threads);
+    print_line(runs.back().label, line);
+    results.push_back({&runs.back(), RunFate::done_before, {line}});
+  }
+  if (several) {
+    const auto together = evaluate_together(finished, threads);
+    for (const auto& [name, value] : together) results.back().metrics.back()[name] = value;
+    if (const auto accuracy = together.find("ensemble_accuracy"); accuracy != together.end()) {
+      fmt::print("all {} together: test accuracy {}\n", folders.size(), percent(accuracy->second));
+    }
+  }
+  fmt::print("{}", measured_tables(summarise(results)));
 }
 
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
-  auto* command = app.add_subcommand("evaluate", "evaluate a finished run's model with other keys of [evaluate]");
-  const auto folder = std::make_shared<std::string>();
+  auto* command = app.add_subcommand(
+      "evaluate", "evaluate finished runs' models with other keys of [evaluate], several also together");
+  const auto folders = std::make_shared<std::vector<std::string>>();
   const auto assignments = std::make_shared<std::vector<std::string>>();
   const auto threads = std::make_shared<std::size_t>(0);
-  command->add_option("run", *folder, "the run's folder")->required();
+  command->add_option("run", *folders, "the run's folder; of several, the mean of their predictions is evaluated too")
+      ->required();
   command->add_option("--set", *assignments, "for example --set evaluate.posterior_samples=10")
       ->allow_extra_args(false);
   add_threads(*command, *threads, "worker threads; results do not depend on it (default: all cores)");
-  command->callback([=] { evaluate(*folder, *assignments, resolve_threads(*threads)); });
+  command->callback([=] { evaluate(*folders, *assignments, resolve_threads(*threads)); });
 }
 
 }  // namespace parley::app

@@ -115,7 +115,8 @@ std::string client_table(const std::vector<StudyRow>& rows) {
 std::string uncertainty_table(const std::vector<StudyRow>& rows) {
   const auto has = [](const char* name) { return [name](const StudyRow& row) { return row.last.contains(name); }; };
   const bool ood = std::ranges::any_of(rows, has("ood_auroc"));
-  if (!ood && std::ranges::none_of(rows, has("posterior_loss"))) return "";
+  const auto measured = [&](const char* name) { return std::ranges::any_of(rows, has(name)); };
+  if (!ood && !measured("posterior_loss") && !measured("tempered_loss") && !measured("ensemble_loss")) return "";
   Table table({"uncertainty", "NLL", "ECE", "Brier", "OOD AUROC"});
   const auto add = [&](const StudyRow& row, const std::string& label, std::array<const char*, 4> names) {
     std::vector<std::string> cells{label};
@@ -127,9 +128,17 @@ std::string uncertainty_table(const std::vector<StudyRow>& rows) {
   };
   for (const auto& row : rows) {
     add(row, row.label + ", the model", {"test_loss", "test_ece", "test_brier", "ood_auroc"});
-    if (!row.last.contains("posterior_loss")) continue;
-    add(row, row.label + ", networks drawn",
-        {"posterior_loss", "posterior_ece", "posterior_brier", "posterior_ood_auroc"});
+    if (const auto found = row.last.find("temperature"); found != row.last.end()) {
+      add(row, fmt::format("{}, at temperature {:.3g}", row.label, found->second.mean),
+          {"tempered_loss", "tempered_ece", "tempered_brier", "tempered_ood_auroc"});
+    }
+    if (row.last.contains("posterior_loss")) {
+      add(row, row.label + ", networks drawn",
+          {"posterior_loss", "posterior_ece", "posterior_brier", "posterior_ood_auroc"});
+    }
+    if (row.last.contains("ensemble_loss")) {
+      add(row, "all runs together", {"ensemble_loss", "ensemble_ece", "ensemble_brier", "ensemble_ood_auroc"});
+    }
   }
   return fmt::format("\n{}", table.text());
 }

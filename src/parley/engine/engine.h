@@ -48,6 +48,8 @@ class Engine {
   virtual RoundReport round(std::size_t number, const RoundProgress& done) = 0;
   // What the run predicts with, on all rows of a data set.
   virtual Evaluation evaluate(const Dataset& data) = 0;
+  // Likewise, what is predicted for each row.
+  virtual MeanPrediction predict(const Dataset& data) = 0;
   // What else is measured whenever the test set is; for metrics.jsonl. `last`: no further round will follow.
   virtual std::map<std::string, double> measure(std::size_t round, bool last) = 0;
   // What the last measure() found for each client, one object each; null when it does not ask them.

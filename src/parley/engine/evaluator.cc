@@ -9,6 +9,7 @@
 #include "parley/base/timeline.h"
 #include "parley/engine/scores.h"
 #include "parley/engine/statistics.h"
+#include "parley/model/temperature.h"
 
 namespace parley {
 namespace {
@@ -159,9 +160,9 @@ Evaluation Evaluator::evaluate(const Members& members, const Dataset& data) {
   return total;
 }
 
-MeanPrediction Evaluator::nothing_predicted(const Dataset& data) {
+MeanPrediction Evaluator::nothing_predicted(std::size_t rows) {
   const Model& model = workers_.front().shared();
-  return {model.loss(), data.size(), model.outputs()};
+  return {model.loss(), rows, model.outputs()};
 }
 
 void Evaluator::add_network(const Members& members, const View& view, std::size_t network, MeanPrediction& mean) {
@@ -170,10 +171,14 @@ void Evaluator::add_network(const Members& members, const View& view, std::size_
   });
 }
 
-MeanPrediction Evaluator::predict(const Members& members, const Dataset& data) {
-  MeanPrediction mean = nothing_predicted(data);
-  add_network(members, WholeView(data).view(), 0, mean);
+MeanPrediction Evaluator::predict(const Members& members, const View& view) {
+  MeanPrediction mean = nothing_predicted(view.size());
+  add_network(members, view, 0, mean);
   return mean;
+}
+
+MeanPrediction Evaluator::predict(const Members& members, const Dataset& data) {
+  return predict(members, WholeView(data).view());
 }
 
 std::vector<MeanPrediction> Evaluator::predict(const State& state, const std::vector<const Dataset*>& sets,
@@ -181,7 +186,7 @@ std::vector<MeanPrediction> Evaluator::predict(const State& state, const std::ve
   std::vector<MeanPrediction> means;
   std::deque<WholeView> views;  // stay where they are: a view points into its own
   for (const Dataset* data : sets) {
-    means.push_back(nothing_predicted(*data));
+    means.push_back(nothing_predicted(data->size()));
     views.emplace_back(*data);
   }
   Flat theta(experiment_.layout->size());
@@ -205,11 +210,27 @@ std::vector<MeanPrediction> Evaluator::predict(const State& state, const std::ve
   return means;
 }
 
+void Evaluator::measure_tempered(const Members& members, std::map<std::string, double>& metrics) {
+  const View& own = experiment_.server_examples->examples;
+  const double temperature = best_temperature(predict(members, own), own);
+  const Dataset& test = *experiment_.federated.data.test;
+  const MeanPrediction tempered = at_temperature(predict(members, test), temperature);
+  metrics["temperature"] = temperature;
+  for (const auto& [name, value] : scores("tempered", parley::evaluate(tempered, WholeView(test).view()))) {
+    metrics[name] = value;
+  }
+  if (const Dataset* ood = experiment_.ood.get()) {
+    metrics["tempered_ood_auroc"] =
+        auroc(doubts(at_temperature(predict(members, *ood), temperature)), doubts(tempered));
+  }
+}
+
 void Evaluator::measure_doubt(const State& state, const Members& members, std::size_t round,
                               std::map<std::string, double>& metrics) {
   const Dataset& test = *experiment_.federated.data.test;
   const Dataset* ood = experiment_.ood.get();
   if (ood != nullptr) metrics["ood_auroc"] = auroc(doubts(predict(members, *ood)), doubts(predict(members, test)));
+  if (experiment_.settings.evaluate.flag("temperature")) measure_tempered(members, metrics);
   const auto samples = static_cast<std::size_t>(experiment_.settings.evaluate.integer("posterior_samples"));
   if (samples == 0) return;
   std::vector<const Dataset*> sets{&test};

@@ -28,6 +28,7 @@ class Evaluator {
   Evaluation evaluate(const Members& members, const Dataset& data);
   // As [evaluate] asks for it, for metrics.jsonl:
   //   ood_auroc                         whether doubt tells evaluate.ood from the test set
+  //   temperature, tempered_*           at the temperature that fits the server's own examples
   //   posterior_*, posterior_ood_auroc  of evaluate.posterior_samples networks drawn from the state, always the same in
   //                                     a round
   //   bn_kl, class_distribution_error   engine/statistics
@@ -53,6 +54,7 @@ class Evaluator {
 
   // What the members predict for each row, as one.
   MeanPrediction predict(const Members& members, const Dataset& data);
+  MeanPrediction predict(const Members& members, const View& view);
   // What `samples` networks drawn from the posterior predict together for each data set; each is drawn once. REQUIRES a
   // method that has a posterior.
   std::vector<MeanPrediction> predict(const State& state, const std::vector<const Dataset*>& sets, std::size_t round,
@@ -63,10 +65,11 @@ class Evaluator {
 
   // Shares out the rows [0, rows) in fixed chunks; the model that is visited with each predicts as the members do.
   void for_each_chunk(const Members& members, std::size_t rows, const Visit& visit);
-  MeanPrediction nothing_predicted(const Dataset& data);
+  MeanPrediction nothing_predicted(std::size_t rows);
   void add_network(const Members& members, const View& view, std::size_t network, MeanPrediction& mean);
   void measure_doubt(const State& state, const Members& members, std::size_t round,
                      std::map<std::string, double>& metrics);
+  void measure_tempered(const Members& members, std::map<std::string, double>& metrics);
   ClientSurvey survey(const State& state, std::size_t round, bool last);
   // `own_known`: of some client at least there is an own result.
   void survey_client(ClientSide& side, const Broadcast& broadcast, std::size_t client, bool own_known,

@@ -273,6 +273,62 @@ TEST(Uncertainty, OfALastLayerNeedsALayer) {
   EXPECT_NE(refused.find("model 'quadratic' shows no dense or convolutional layer"), std::string::npos) << refused;
 }
 
+TEST(Uncertainty, AtTheTemperatureOfTheServersExamples) {
+  Trained trained(experiment({"evaluate.posterior_samples=0", "evaluate.temperature=true", "server.examples=100",
+                              "client.lr=2", "client.epochs=5", "evaluate.ood=synthetic"}));
+  const auto metrics = trained.federation.measure(2, false);
+  const auto model = trained.federation.evaluate(*trained.experiment.federated.data.test);
+  EXPECT_GT(metrics.at("temperature"), 1.0);  // long training on few rows is too sure of itself
+  EXPECT_LT(metrics.at("tempered_loss"), model.loss());
+  EXPECT_EQ(metrics.at("tempered_accuracy"), model.accuracy());
+  EXPECT_TRUE(metrics.contains("tempered_ood_auroc"));
+}
+
+TEST(Uncertainty, ATemperatureNeedsExamplesOfTheServersAndClasses) {
+  const auto refused = refusal({"evaluate.temperature=true"});
+  EXPECT_NE(refused.find("set server.examples, for example to 1000"), std::string::npos) << refused;
+  const auto numbers = refusal({"evaluate.temperature=true", "server.examples=5"}, regression);
+  EXPECT_NE(numbers.find("gives no class probabilities"), std::string::npos) << numbers;
+}
+
+TEST(Together, TheSameModelTwiceIsTheModel) {
+  const TempFolder temp;
+  const Experiment one = experiment({"evaluate.ood=synthetic"});
+  const auto summary = run_experiment(one, temp / "one", {});
+  const auto metrics = evaluate_together({{&one, temp / "one"}, {&one, temp / "one"}}, 2);
+  EXPECT_NEAR(metrics.at("ensemble_loss"), summary.metrics.back()["test_loss"].get<double>(), 1e-6);
+  EXPECT_EQ(metrics.at("ensemble_accuracy"), summary.metrics.back()["test_accuracy"].get<double>());
+  EXPECT_NEAR(metrics.at("ensemble_ood_auroc"), summary.metrics.back()["ood_auroc"].get<double>(), 1e-6);
+}
+
+// −ln of a mean is at most the mean of −ln.
+TEST(Together, SeveralAreNoWorseThanTheirMeanLoss) {
+  const TempFolder temp;
+  std::vector<Experiment> all;
+  double mean = 0.0;
+  for (const char* lr : {"client.lr=0.01", "client.lr=0.1", "client.lr=1"}) {
+    all.push_back(experiment({"evaluate.posterior_samples=0", lr}));
+    mean += run_experiment(all.back(), temp / lr, {}).metrics.back()["test_loss"].get<double>() / 3.0;
+  }
+  const auto metrics = evaluate_together(
+      {{&all[0], temp / "client.lr=0.01"}, {&all[1], temp / "client.lr=0.1"}, {&all[2], temp / "client.lr=1"}}, 1);
+  EXPECT_LT(metrics.at("ensemble_loss"), mean);
+  EXPECT_FALSE(metrics.contains("ensemble_ood_auroc"));
+}
+
+TEST(Together, RunsOfOtherTestDataAreRefused) {
+  const TempFolder temp;
+  const Experiment one = experiment(), other = experiment({"data.test_rows=900"});
+  run_experiment(one, temp / "one", {});
+  run_experiment(other, temp / "other", {});
+  try {
+    evaluate_together({{&one, temp / "one"}, {&other, temp / "other"}}, 1);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("tested on other examples than"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Uncertainty, OodIsANamedDataSetOfTheSameShape) {
   EXPECT_NE(refusal({"evaluate.ood=sinthetic"}).find("did you mean 'synthetic'?"), std::string::npos);
   EXPECT_NE(refusal({"evaluate.ood=csv"}).find("evaluate.ood"), std::string::npos) << refusal({"evaluate.ood=csv"});

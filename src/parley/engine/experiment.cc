@@ -165,6 +165,19 @@ void require_posterior(const Method& method, const Settings& settings, const Cat
       samples, settings.method.text("name"), fmt::join(methods_with_posterior(catalogue, context), ", "));
 }
 
+void require_fit_for_temperature(const Settings& settings, Loss loss) {
+  if (!settings.evaluate.flag("temperature")) return;
+  if (settings.server.integer("examples") == 0) {
+    fail(
+        "evaluate.temperature = true: it is fitted to examples that no client has trained on; set server.examples, for "
+        "example to 1000");
+  }
+  if (loss != Loss::cross_entropy) {
+    fail("evaluate.temperature = true: model '{}' gives no class probabilities; set false",
+         settings.model.text("name"));
+  }
+}
+
 // The test part of evaluate.ood, as a model of `train` sees it; null when there is none.
 std::shared_ptr<const Dataset> load_ood(const Settings& settings, const Catalogue& catalogue, const Dataset& train,
                                         DataCache& cache) {
@@ -316,6 +329,7 @@ Experiment build(const Settings& settings, const Catalogue& catalogue, DataCache
   const NewModel new_model = model_maker(experiment);
   experiment.method->check_model(new_model);
   require_posterior(*experiment.method, settings, catalogue, context);
+  require_fit_for_temperature(settings, model->loss());
   if (const auto& rows = experiment.federated.server_rows; !rows.empty()) {
     experiment.server_examples =
         std::make_unique<const ServerExamples>(ServerExamples{new_model, {.data = &train, .rows = rows}});

@@ -371,40 +371,99 @@ RunSummary run_experiment(const Experiment& experiment, const std::filesystem::p
   }
 }
 
+namespace {
+
+// A finished run, read back.
+class Revived {
+ public:
+  Revived(const Experiment& experiment, const std::filesystem::path& folder, std::size_t threads)
+      : run_(finished_folder(experiment, folder), real_files()),
+        store_(ClientStore::Keep::memory, run_.client_folder(), real_files(), fingerprint(identity(run_.config()))),
+        engine_(make_engine(experiment, store_, threads)) {
+    const Json info = RunFolder::read_info(folder).value_or(Json::object());
+    restore_clients(experiment, folder, info);
+    restore_model(folder, info);
+    require_same_inputs(fingerprints_of_inputs(experiment), info.value("inputs", Json::object()), folder);
+  }
+  Engine& engine() { return *engine_; }
+
+ private:
+  static const std::filesystem::path& finished_folder(const Experiment& experiment,
+                                                      const std::filesystem::path& folder) {
+    if (!std::filesystem::exists(folder / "model.safetensors")) {
+      fail("{}: holds no finished run (model.safetensors is missing); finish it with parley run --resume",
+           folder.string());
+    }
+    if (experiment.settings.among_peers) {
+      fail("{}: {} ends with the models of many peers, and evaluate asks the one of a server; see its report instead",
+           folder.string(), experiment.settings.method.text("name"));
+    }
+    return folder;
+  }
+
+  void restore_clients(const Experiment& experiment, const std::filesystem::path& folder, const Json& info) {
+    if (const auto checkpoint = run_.resume(engine_->state())) {
+      store_.read_at(checkpoint->round);
+      engine_->restore(checkpoint->progress.value("engine", Json()));
+    } else if (experiment.settings.evaluate.flag("clients") && info.value("clients_remembering", 0u) > 0) {
+      fail(
+          "evaluate.clients = true: {} was run without checkpoints (run.checkpoint_every = 0), and what its clients "
+          "keep to themselves is gone; run it again with checkpoints",
+          folder.string());
+    }
+  }
+
+  void restore_model(const std::filesystem::path& folder, const Json& info) {
+    const auto model = folder / "model.safetensors";
+    const TensorFile weights = read_safetensors(model);
+    const Json checksums = info.value("checksums", Json::object());
+    if (checksums.value("model.safetensors", weights.checksum) != weights.checksum) {
+      fail("{}: not the model that this run ended with; restore it, or run again", model.string());
+    }
+    engine_->state().restore(weights, model.string());
+  }
+
+  RunFolder run_;
+  ClientStore store_;
+  std::unique_ptr<Engine> engine_;
+};
+
+bool same_examples(const Dataset& a, const Dataset& b) {
+  return a.shape == b.shape && a.classes == b.classes && a.values == b.values && a.labels == b.labels &&
+         a.targets == b.targets;
+}
+
+}  // namespace
+
 Json evaluate_run(const Experiment& experiment, const std::filesystem::path& folder, std::size_t threads) {
-  const auto model = folder / "model.safetensors";
-  if (!std::filesystem::exists(model)) {
-    fail("{}: holds no finished run (model.safetensors is missing); finish it with parley run --resume",
-         folder.string());
-  }
-  if (experiment.settings.among_peers) {
-    fail("{}: {} ends with the models of many peers, and evaluate asks the one of a server; see its report instead",
-         folder.string(), experiment.settings.method.text("name"));
-  }
-  RunFolder run(folder, real_files());
-  const Json info = RunFolder::read_info(folder).value_or(Json::object());
-  ClientStore store(ClientStore::Keep::memory, run.client_folder(), real_files(), fingerprint(identity(run.config())));
-  const auto engine = make_engine(experiment, store, threads);
-  if (const auto checkpoint = run.resume(engine->state())) {
-    store.read_at(checkpoint->round);
-    engine->restore(checkpoint->progress.value("engine", Json()));
-  } else if (experiment.settings.evaluate.flag("clients") && info.value("clients_remembering", 0u) > 0) {
-    fail(
-        "evaluate.clients = true: {} was run without checkpoints (run.checkpoint_every = 0), and what its clients keep "
-        "to themselves is gone; run it again with checkpoints",
-        folder.string());
-  }
-  const TensorFile weights = read_safetensors(model);
-  const Json checksums = info.value("checksums", Json::object());
-  if (checksums.value("model.safetensors", weights.checksum) != weights.checksum) {
-    fail("{}: not the model that this run ended with; restore it, or run again", model.string());
-  }
-  engine->state().restore(weights, model.string());
-  require_same_inputs(fingerprints_of_inputs(experiment), info.value("inputs", Json::object()), folder);
+  Revived revived(experiment, folder, threads);
   const auto rounds = static_cast<std::size_t>(experiment.settings.run.integer("rounds"));
   Json line = {{"round", rounds}};
-  add_evaluation(line, experiment, *engine, rounds, true);
+  add_evaluation(line, experiment, revived.engine(), rounds, true);
   return line;
+}
+
+std::map<std::string, double> evaluate_together(const std::vector<FinishedRun>& runs, std::size_t threads) {
+  const Experiment& first = *runs.front().experiment;
+  const Dataset& test = *first.federated.data.test;
+  std::optional<MeanPrediction> mean, other;
+  const auto add = [](std::optional<MeanPrediction>& to, std::size_t number, MeanPrediction one) {
+    number == 0 ? void(to = std::move(one)) : to->add(number, 0, one.outputs());
+  };
+  for (std::size_t k = 0; k < runs.size(); ++k) {
+    const Experiment& experiment = *runs[k].experiment;
+    if (!same_examples(*experiment.federated.data.test, test)) {
+      fail("{}: tested on other examples than {}; expected runs with the same test data", runs[k].folder.string(),
+           runs.front().folder.string());
+    }
+    Revived revived(experiment, runs[k].folder, threads);
+    add(mean, k, revived.engine().predict(test));
+    if (first.ood) add(other, k, revived.engine().predict(*experiment.ood));
+  }
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : scores("ensemble", evaluate(*mean, WholeView(test).view()))) metrics[name] = value;
+  if (other) metrics["ensemble_ood_auroc"] = auroc(doubts(*other), doubts(*mean));
+  return metrics;
 }
 
 }  // namespace parley

@@ -55,4 +55,14 @@ std::string first_difference(const std::string& there, const std::string& here);
 // evaluation. Writes nothing. Throws InputError when there is no model that fits the experiment.
 Json evaluate_run(const Experiment& experiment, const std::filesystem::path& folder, std::size_t threads);
 
+// A finished run and what it was made from.
+struct FinishedRun {
+  const Experiment* experiment;
+  std::filesystem::path folder;
+};
+// The mean prediction of several finished models on the test data that they share (Lakshminarayanan et al. 2017):
+// ensemble_loss, ensemble_accuracy, … and, with evaluate.ood, ensemble_ood_auroc. Throws InputError, also when their
+// test data differ.
+std::map<std::string, double> evaluate_together(const std::vector<FinishedRun>& runs, std::size_t threads);
+
 }  // namespace parley

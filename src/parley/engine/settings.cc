@@ -123,6 +123,9 @@ std::vector<Option> evaluate_options() {
       {"posterior_scale", 1.0, "factor on the posterior's covariance; 0 draws the mean", at_least(0.0)},
       {"prior_precision", 1000.0,
        "precision of a weight before any data; 1000 is the spread of fresh weights after 333 inputs", above(0.0)},
+      {"temperature", false,
+       "also measure the model at the temperature that fits server.examples best (Guo et al. 2017), as tempered_…; for "
+       "a finished run, too"},
       {"ood", std::string(),
        "a data set of another kind and the same input shape, to be told from the test set by the model's doubt; empty "
        "= none"},

@@ -71,6 +71,10 @@ Evaluation Residents::evaluate(const Dataset& data) {
   return evaluator_.evaluate({state_.at("theta")}, data);
 }
 
+MeanPrediction Residents::predict(const Dataset& data) {
+  return evaluator_.predict({state_.at("theta")}, data);
+}
+
 std::map<std::string, double> Residents::measure(std::size_t round, bool last) {
   auto metrics = evaluator_.measure(state_, {state_.at("theta")}, round, last);
   if (experiment_.federated.data.test->classes == 0) return metrics;

@@ -18,6 +18,7 @@ class Residents : public Engine {
 
   State& state() override { return state_; }
   Evaluation evaluate(const Dataset& data) override;
+  MeanPrediction predict(const Dataset& data) override;
   // single_accuracy: the mean accuracy of some nodes' own models, always the same nodes.
   std::map<std::string, double> measure(std::size_t round, bool last) override;
 

@@ -169,6 +169,10 @@ Evaluation Walk::evaluate(const Dataset& data) {
   return evaluator_.evaluate(members(), data);
 }
 
+MeanPrediction Walk::predict(const Dataset& data) {
+  return evaluator_.predict(members(), data);
+}
+
 std::map<std::string, double> Walk::measure(std::size_t round, bool last) {
   auto metrics = evaluator_.measure(state_, members(), round, last);
   if (travellers_.size() == 1) return metrics;

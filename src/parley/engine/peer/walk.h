@@ -28,6 +28,7 @@ class Walk final : public Engine {
   RoundReport round(std::size_t number, const RoundProgress& done) override;
   // The models' mean output.
   Evaluation evaluate(const Dataset& data) override;
+  MeanPrediction predict(const Dataset& data) override;
   // single_accuracy: the mean over the models of each one's own, when there are several.
   std::map<std::string, double> measure(std::size_t round, bool last) override;
   Json progress() const override;
