@@ -19,7 +19,7 @@ class Laplace final : public Method, private Posterior, private Personal {
  public:
   explicit Laplace(const MethodContext& context)
       : layout_(context.layout),
-        options_(context.options, context.server),
+        options_(context.options, context.server, context.examples),
         examples_(static_cast<double>(context.examples)),
         matrices_(shown_layers(*layout_), options_.widest),
         rest_(*layout_, matrices_),

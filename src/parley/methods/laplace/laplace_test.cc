@@ -306,6 +306,16 @@ TEST(Laplace, LogisticRegressionOnDisjointClassesReachesThePooledOptimum) {
   EXPECT_LT(std::sqrt(squares) / kPrior, rounding / kPrior);
 }
 
+TEST(Laplace, ManyExamplesLeaveLessOfThePriorToEach) {
+  const auto prior_of = [](std::size_t rows) {
+    TestBed bed("laplace", classes(2, rows), {{"method.warm", std::int64_t{0}}}, logistic);
+    bed.rounds(1);
+    return bed.state().scalar("prior");
+  };
+  EXPECT_DOUBLE_EQ(prior_of(50), 1e-3);
+  EXPECT_DOUBLE_EQ(prior_of(10'000), 10.0 / 30'000.0);
+}
+
 TEST(Laplace, TheWarmRoundIsFolasStructuredProduct) {
   const auto problem = regression(2);
   TestBed warm("laplace", problem, with(local(0.1, 5), "method.factor_bits", std::int64_t{32}));

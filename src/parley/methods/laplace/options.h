@@ -22,7 +22,8 @@ struct LaplaceOptions {
   double participation;
 
   static std::vector<Option> declared();
-  LaplaceOptions(const Options& method, const Options& server);
+  // `examples`: of all clients.
+  LaplaceOptions(const Options& method, const Options& server, std::size_t examples);
 
   // Only gradients of the same examples, at one point, differ by what a step did.
   bool uses_secants() const { return secants > 0 && participation == 1.0 && local_steps == 1; }
