@@ -74,6 +74,28 @@ TEST_F(CommandLine, HelpAndVersion) {
   EXPECT_TRUE(contains(done({"run", "--help"}), "--resume"));
 }
 
+// qemu-user plays a processor of 2008, without AVX: a portable build runs on it, another says what is missing.
+TEST_F(CommandLine, OnAnOldProcessorItRunsOrSaysWhatIsMissing) {
+#ifndef __x86_64__
+  GTEST_SKIP() << "not an x86-64 processor";
+#endif
+  if (run_command({"sh", "-c", "command -v qemu-x86_64"}, temp_.path()).exit_code != 0) {
+    GTEST_SKIP() << "qemu-x86_64 is not installed (Debian: qemu-user)";
+  }
+  const Outcome outcome = run_command({"qemu-x86_64", "-cpu", "Nehalem", parley_binary(), "run", "e.toml", "--out",
+                                       "old", "--threads", "1", "--set", "run.rounds=1"},
+                                      temp_.path());
+#ifdef __AVX__
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("built for processors with avx, which this one lacks"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("-DPARLEY_NATIVE=OFF"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(temp_ / "old"));
+#else
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(std::filesystem::exists(temp_ / "old" / "model.safetensors"));
+#endif
+}
+
 TEST_F(CommandLine, RunFillsItsFolder) {
   const std::string said = done({"run", "e.toml", "--out", "a"});
   EXPECT_TRUE(contains(said, "round 3/3")) << said;

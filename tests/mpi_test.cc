@@ -17,6 +17,7 @@ rounds = 4
 [data]
 name = "synthetic"
 rows = 400
+test_rows = 2750
 features = 8
 classes = 4
 [partition]
@@ -157,10 +158,13 @@ targets = ["price"]
 user_column = "who"
 [partition]
 kind = "by_user"
+holdout = 0.3
 [model]
 name = "linear"
 [client]
 lr = 0.05
+[evaluate]
+clients = true
 )");
   // Rank 1 looks where there is nothing: it must have the data from rank 0.
   const Outcome two =
@@ -168,6 +172,9 @@ lr = 0.05
   ASSERT_EQ(two.exit_code, 0) << two.err;
   ASSERT_EQ(parley(folder_.path(), run_into("one", "data.root=here")).exit_code, 0);
   EXPECT_TRUE(read_text(folder_ / "one" / "model.safetensors") == read_text(folder_ / "two" / "model.safetensors"));
+  const std::string metrics = read_text(folder_ / "one" / "metrics.jsonl");
+  EXPECT_NE(metrics.find("mt_rmse"), std::string::npos);
+  EXPECT_EQ(without_times(read_text(folder_ / "two" / "metrics.jsonl")), without_times(metrics));
   // When neither has them, it is said once, with where they were looked for.
   const Outcome none = run_command(on_unlike_ranks({{{"x", ""}, {"y", ""}}}, "none"), folder_.path());
   EXPECT_EQ(none.exit_code, 2);

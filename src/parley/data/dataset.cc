@@ -33,6 +33,15 @@ void convert_permuted(const T* from, float* to, const Dataset& data, std::span<c
   }
 }
 
+// Asks for a row that will be read soon. A client's rows lie all over the memory: waiting for them took a quarter of
+// logistic regression's training. Of a long row the processor sees by itself where it goes on.
+template <class T>
+void prefetch(const T* row, std::size_t features) {
+  constexpr std::size_t kLine = 64, kMost = 4096;
+  const auto* const first = reinterpret_cast<const std::byte*>(row);
+  for (std::size_t at = 0; at < std::min(features * sizeof(T), kMost); at += kLine) __builtin_prefetch(first + at);
+}
+
 }  // namespace
 
 std::size_t Dataset::features() const {
@@ -52,13 +61,17 @@ std::size_t Dataset::bytes() const {
 
 template <class RowOf>
 Batch BatchBuffer::fill(const View& view, std::size_t count, RowOf row_of) {
+  constexpr std::size_t kAhead = 3;  // rows
   const Dataset& data = *view.data;
   const std::size_t features = data.features();
   inputs_.resize(count * features);
   std::visit(
       [&](const auto& values) {
+        const auto at = [&](std::size_t i) { return values.data() + std::size_t{row_of(i)} * features; };
+        for (std::size_t i = 0; i < std::min(kAhead, count); ++i) prefetch(at(i), features);
         for (std::size_t i = 0; i < count; ++i) {
-          const auto* from = values.data() + std::size_t{row_of(i)} * features;
+          if (i + kAhead < count) prefetch(at(i + kAhead), features);
+          const auto* from = at(i);
           if (view.permutation.empty()) {
             convert_row(from, inputs_.data() + i * features, data);
           } else {

@@ -12,13 +12,18 @@ namespace {
 Json to_json(const Evaluation& evaluation) {
   Json bins = Json::array();
   for (const auto& bin : evaluation.bins) bins.push_back({bin.count, bin.confidence, bin.correct});
+  Json targets = Json::array();
+  for (const auto& of : evaluation.targets) {
+    targets.push_back({of.absolute, of.squares, of.sum, of.sum_squares, of.unit});
+  }
   return {{"examples", evaluation.examples},
           {"loss_sum", evaluation.loss_sum},
           {"correct", evaluation.correct},
           {"brier_sum", evaluation.brier_sum},
           {"class_total", evaluation.class_total},
           {"class_correct", evaluation.class_correct},
-          {"bins", bins}};
+          {"bins", bins},
+          {"targets", targets}};
 }
 
 Evaluation evaluation_from_json(const Json& json) {
@@ -32,6 +37,10 @@ Evaluation evaluation_from_json(const Json& json) {
   for (std::size_t i = 0; i < Evaluation::kBins; ++i) {
     const Json& bin = json.at("bins").at(i);
     evaluation.bins[i] = {.count = bin.at(0), .confidence = bin.at(1), .correct = bin.at(2)};
+  }
+  for (const Json& of : json.value("targets", Json::array())) {  // runs begun before November 2026 have none
+    evaluation.targets.push_back(
+        {.absolute = of.at(0), .squares = of.at(1), .sum = of.at(2), .sum_squares = of.at(3), .unit = of.at(4)});
   }
   return evaluation;
 }

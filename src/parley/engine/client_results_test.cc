@@ -66,8 +66,14 @@ TEST(ClientResults, SurviveACheckpointBitForBit) {
                                            .class_correct = {2, 3}},
                             .ood_auroc = 2.0 / 3.0};
   results[1]->evaluation.bins[4] = {.count = 2, .confidence = 0.7, .correct = 1};
+  results[2] = ClientResult{.evaluation = {.examples = 2, .loss_sum = 0.3}, .ood_auroc = {}};
+  results[2]->evaluation.targets = {
+      {.absolute = 0.1, .squares = 1.0 / 7.0, .sum = 2.0, .sum_squares = 4.5, .unit = 3.0}};
   const ClientResults back = results_from_json(Json::parse(to_json(results).dump()));
   ASSERT_EQ(back.size(), 3u);
+  ASSERT_EQ(back[2]->evaluation.targets.size(), 1u);
+  EXPECT_EQ(back[2]->evaluation.rmse(), results[2]->evaluation.rmse());
+  EXPECT_EQ(back[2]->evaluation.r2(), results[2]->evaluation.r2());
   EXPECT_FALSE(back[0]);
   EXPECT_EQ(to_json(back), to_json(results));
   EXPECT_EQ(back[1]->evaluation.loss_sum, 1.0 / 3.0);

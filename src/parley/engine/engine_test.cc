@@ -141,6 +141,16 @@ TEST_P(EveryMethod, KilledAndResumedGivesTheSameBytes) {
   }
 }
 
+TEST(Engine, CheckpointsAreAsFarApartAsAskedFor) {
+  for (const auto& [seconds, kept] : {std::pair{"0", 2u}, {"3600", 1u}}) {
+    const TempFolder temp;
+    const Experiment one = experiment({std::string("run.checkpoint_seconds=") + seconds});
+    StopInRound stop(3);
+    EXPECT_THROW(run_experiment(one, temp / "cut", {.progress = &stop}), std::runtime_error);
+    EXPECT_EQ(run_experiment(one, temp / "cut", {.resume = true}).resumed_from, kept) << seconds;
+  }
+}
+
 TEST_P(EveryMethod, ALongerRunGoesOnWhereAShorterOneEnded) {
   const TempFolder temp;
   auto assignments = method();

@@ -117,6 +117,16 @@ void finetune(ClientSide& side, const ClientTask& task, const LocalOptions& loca
 
 }  // namespace
 
+std::size_t chunks_of(const Dataset& data) {
+  return chunks_of(data.size());
+}
+
+Evaluation merged(const std::vector<Evaluation>& parts) {
+  Evaluation total = parts.at(0);
+  for (std::size_t i = 1; i < parts.size(); ++i) total.merge(parts[i]);
+  return total;
+}
+
 Evaluator::Evaluator(const Experiment& experiment, Workers& workers, const ClientStore& store)
     : experiment_(experiment),
       workers_(workers),
@@ -140,24 +150,29 @@ OwnData Evaluator::data_of(std::size_t client) const {
   return data;
 }
 
-void Evaluator::for_each_chunk(const Members& members, std::size_t rows, const Visit& visit) {
-  workers_.run(chunks_of(rows), [&](ClientSide& side, std::size_t chunk) {
-    const Span span("predict", chunk);
+void Evaluator::for_each_chunk(const Members& members, std::size_t rows, std::size_t first, std::size_t last,
+                               const Visit& visit) {
+  workers_.run(last - first, [&](ClientSide& side, std::size_t index) {
+    const Span span("predict", first + index);
     Bag bag(side.shared(), members);
-    const std::size_t begin = chunk * kEvaluationChunk;
+    const std::size_t begin = (first + index) * kEvaluationChunk;
     visit(bag, side.buffer(), begin, std::min(begin + kEvaluationChunk, rows));
   });
 }
 
-Evaluation Evaluator::evaluate(const Members& members, const Dataset& data) {
+std::vector<Evaluation> Evaluator::evaluate_chunks(const Members& members, const Dataset& data, std::size_t begin,
+                                                   std::size_t end) {
   const WholeView whole(data);
-  std::vector<Evaluation> parts(chunks_of(data.size()));
-  for_each_chunk(members, data.size(), [&](Model& model, EvaluationBuffer& buffer, std::size_t begin, std::size_t end) {
-    parts[begin / kEvaluationChunk] = parley::evaluate(model, whole.view(), begin, end, buffer);
-  });
-  Evaluation total = parts.at(0);
-  for (std::size_t i = 1; i < parts.size(); ++i) total.merge(parts[i]);  // in order: the same bits for any threads
-  return total;
+  std::vector<Evaluation> parts(end - begin);
+  for_each_chunk(members, data.size(), begin, end,
+                 [&](Model& model, EvaluationBuffer& buffer, std::size_t from, std::size_t to) {
+                   parts[from / kEvaluationChunk - begin] = parley::evaluate(model, whole.view(), from, to, buffer);
+                 });
+  return parts;
+}
+
+Evaluation Evaluator::evaluate(const Members& members, const Dataset& data) {
+  return merged(evaluate_chunks(members, data, 0, chunks_of(data)));
 }
 
 MeanPrediction Evaluator::nothing_predicted(std::size_t rows) {
@@ -166,9 +181,10 @@ MeanPrediction Evaluator::nothing_predicted(std::size_t rows) {
 }
 
 void Evaluator::add_network(const Members& members, const View& view, std::size_t network, MeanPrediction& mean) {
-  for_each_chunk(members, view.size(), [&](Model& model, EvaluationBuffer& buffer, std::size_t begin, std::size_t end) {
-    add_prediction(model, view, begin, end, network, buffer, mean);
-  });
+  for_each_chunk(members, view.size(), 0, chunks_of(view.size()),
+                 [&](Model& model, EvaluationBuffer& buffer, std::size_t begin, std::size_t end) {
+                   add_prediction(model, view, begin, end, network, buffer, mean);
+                 });
 }
 
 MeanPrediction Evaluator::predict(const Members& members, const View& view) {

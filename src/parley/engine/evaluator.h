@@ -19,6 +19,11 @@ namespace parley {
 // The networks whose mean output a run predicts with ("bagging", Kiss 2021, §6.3): one of a server, several of peers.
 using Members = std::vector<std::span<const float>>;
 
+// A data set is evaluated in chunks of kEvaluationChunk rows, whoever does so.
+std::size_t chunks_of(const Dataset& data);
+// REQUIRES at least one part. In order, so that the bits do not depend on who evaluated which.
+Evaluation merged(const std::vector<Evaluation>& parts);
+
 class Evaluator {
  public:
   // All must outlive it.
@@ -26,6 +31,9 @@ class Evaluator {
 
   // On all rows of a data set. The same bits for any number of threads, likewise the others.
   Evaluation evaluate(const Members& members, const Dataset& data);
+  // The chunks [begin, end) of it, for who shares them out.
+  std::vector<Evaluation> evaluate_chunks(const Members& members, const Dataset& data, std::size_t begin,
+                                          std::size_t end);
   // As [evaluate] asks for it, for metrics.jsonl:
   //   ood_auroc                         whether doubt tells evaluate.ood from the test set
   //   temperature, tempered_*           at the temperature that fits the server's own examples
@@ -63,8 +71,10 @@ class Evaluator {
  private:
   using Visit = std::function<void(Model& model, EvaluationBuffer& buffer, std::size_t begin, std::size_t end)>;
 
-  // Shares out the rows [0, rows) in fixed chunks; the model that is visited with each predicts as the members do.
-  void for_each_chunk(const Members& members, std::size_t rows, const Visit& visit);
+  // Shares out the chunks [first, last) of so many rows; the model that is visited with each predicts as the members
+  // do.
+  void for_each_chunk(const Members& members, std::size_t rows, std::size_t first, std::size_t last,
+                      const Visit& visit);
   MeanPrediction nothing_predicted(std::size_t rows);
   void add_network(const Members& members, const View& view, std::size_t network, MeanPrediction& mean);
   void measure_doubt(const State& state, const Members& members, std::size_t round,

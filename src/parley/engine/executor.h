@@ -40,6 +40,12 @@ class Executor {
   virtual const std::vector<Turn>* turns() const { return nullptr; }
   // What the broadcast model does on each client's own test data, where these are not here; nothing where they are.
   virtual std::optional<ClientResults> survey(const Broadcast& /*broadcast*/) { return {}; }
+  // The chunks of the experiment's test set under these weights, in order, with whoever can help; `here` does the
+  // chunks [begin, end) on this process alone.
+  using TestChunks = std::function<std::vector<Evaluation>(std::size_t begin, std::size_t end)>;
+  virtual std::vector<Evaluation> test(std::span<const float> /*theta*/, std::size_t chunks, const TestChunks& here) {
+    return here(0, chunks);
+  }
 };
 
 // What a client holds.

@@ -70,6 +70,14 @@ RoundReport Federation::round(std::size_t number, const RoundProgress& done) {
   return report;
 }
 
+Evaluation Federation::evaluate(const Dataset& data) {
+  if (&data != experiment_.federated.data.test.get()) return evaluator_.evaluate(members(), data);
+  const auto here = [&](std::size_t begin, std::size_t end) {
+    return evaluator_.evaluate_chunks(members(), data, begin, end);
+  };
+  return merged(executor_->test(server_.state().at("theta"), chunks_of(data), here));
+}
+
 std::size_t Federation::candidates() const {
   return cohort_size(roster_.holders().size(), experiment_.settings.server.real("participation"));
 }

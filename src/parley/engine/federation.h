@@ -28,7 +28,7 @@ class Federation final : public Engine {
   std::size_t workers() const { return workers_.size(); }
 
   RoundReport round(std::size_t number, const RoundProgress& done = {}) override;
-  Evaluation evaluate(const Dataset& data) override { return evaluator_.evaluate(members(), data); }
+  Evaluation evaluate(const Dataset& data) override;
   MeanPrediction predict(const Dataset& data) override { return evaluator_.predict(members(), data); }
   std::map<std::string, double> measure(std::size_t round, bool last) override {
     return evaluator_.measure(server_.state(), members(), round, last);

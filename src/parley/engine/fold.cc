@@ -86,7 +86,12 @@ void OrderedFold::push(std::size_t position, std::unique_ptr<Answer> answer, std
 
 void OrderedFold::push_block(Sum& block, std::vector<Settlement>& settlements) {
   merge_into(total_)(block);
-  for (Settlement& settlement : settlements) settle(settlement);
+  settle(settlements);
+}
+
+void OrderedFold::push_block(std::span<const std::byte> block, std::vector<Settlement>& settlements) {
+  total_.merge(block);
+  settle(settlements);
 }
 
 void OrderedFold::stop() {
@@ -108,6 +113,10 @@ void OrderedFold::settle(Settlement& settlement) {
   if (settlement.refusal) refused_.push_back({next_, *settlement.refusal});
   if (settled_) settled_(next_, settlement);
   ++next_;
+}
+
+void OrderedFold::settle(std::vector<Settlement>& settlements) {
+  for (Settlement& settlement : settlements) settle(settlement);
 }
 
 FoldedRound OrderedFold::take() {

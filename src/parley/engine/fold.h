@@ -91,6 +91,8 @@ class OrderedFold {
   void push(std::size_t position, std::unique_ptr<Answer> answer, std::optional<std::string> refusal);
   // The next block, folded elsewhere, with what became of its positions; in cohort order, from one thread.
   void push_block(Sum& block, std::vector<Settlement>& settlements);
+  // The same with the block's sum as it came, encoded.
+  void push_block(std::span<const std::byte> block, std::vector<Settlement>& settlements);
   const SharedSchema& schema() const { return total_.shared_schema(); }
   // Lets waiting workers go when the round has failed.
   void stop();
@@ -105,6 +107,7 @@ class OrderedFold {
 
   void fold(Finished& finished);
   void settle(Settlement& settlement);
+  void settle(std::vector<Settlement>& settlements);
 
   const std::size_t window_;
   const Settled settled_;

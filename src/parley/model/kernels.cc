@@ -61,15 +61,38 @@ void use_one_openmp_thread() {
   static_cast<void>(done);
 }
 
-void multiply(std::size_t rows, std::size_t columns, std::size_t inner, Operand a, Operand b, float* c,
-              std::size_t stride, float scale, float keep) {
-  use_one_openmp_thread();
+namespace {
+
+// For a batch of a few rows times transposed weights, oneDNN 2.6 has AVX-512 kernels of twice the speed of those that
+// it takes from 13 rows on (64 rows of 3136 × 512: 95 against 68 GFLOP/s; 20 of 784 × 100: 94 against 47).
+std::size_t pieces(std::size_t rows, const Operand& a, const Operand& b) {
+  constexpr std::size_t kFewRows = 12, kBatch = 64;
+  static const bool avx512 = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+  const bool batch = a.form == Form::plain && b.form == Form::transposed && rows > kFewRows && rows <= kBatch;
+  return avx512 && batch ? (rows + kFewRows - 1) / kFewRows : 1;
+}
+
+void multiply_at_once(std::size_t rows, std::size_t columns, std::size_t inner, Operand a, Operand b, float* c,
+                      std::size_t stride, float scale, float keep) {
   const dnnl_status_t status =
       dnnl_sgemm(letter(a.form), letter(b.form), dimension(rows), dimension(columns), dimension(inner), scale, a.data,
                  dimension(a.stride), b.data, dimension(b.stride), keep, c, dimension(stride));
   if (status != dnnl_success) {
     fail<RunError>("oneDNN cannot multiply {} x {} by {} x {} (status {}): is memory exhausted?", rows, inner, inner,
                    columns, static_cast<int>(status));
+  }
+}
+
+}  // namespace
+
+void multiply(std::size_t rows, std::size_t columns, std::size_t inner, Operand a, Operand b, float* c,
+              std::size_t stride, float scale, float keep) {
+  use_one_openmp_thread();
+  const std::size_t count = pieces(rows, a, b);
+  for (std::size_t piece = 0; piece < count; ++piece) {
+    const std::size_t first = rows * piece / count, last = rows * (piece + 1) / count;
+    multiply_at_once(last - first, columns, inner, {a.data + first * a.stride, a.stride, a.form}, b, c + first * stride,
+                     stride, scale, keep);
   }
 }
 

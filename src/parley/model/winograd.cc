@@ -4,15 +4,20 @@
 #include <cstdint>
 
 #include "parley/model/dense.h"
-#include "parley/model/kernels.h"
 
 namespace parley {
 namespace {
 
-constexpr std::size_t kLanes = 8, kTile = 6, kKernel = 5, kOut = 2;
+constexpr std::size_t kTile = 6, kKernel = 5, kOut = 2;
 constexpr std::size_t kLine = 16;  // floats of a cache line
+// Channels at a time, as wide as the registers; and how many rows and vectors of a product fit into those.
+#ifdef __AVX512F__
+constexpr std::size_t kLanes = 16, kMostRows = 6, kMostVectors = 4;
+#else
+constexpr std::size_t kLanes = 8, kMostRows = 6, kMostVectors = 2;
+#endif
 
-// Eight channels. Never passed by value: how that is done depends on the instruction set.
+// Some channels. Never passed by value: how that is done depends on the instruction set.
 typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef float LanesAnywhere __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
@@ -66,14 +71,14 @@ void outputs_adjoint_1d(const Lanes* y, std::size_t from, Lanes* m, std::size_t 
 }
 
 // Gg: a kernel.
-void weight_1d(const float* g, std::size_t from, float* u, std::size_t to) {
-  const float even = g[0] + g[2 * from] + g[4 * from], odd = g[from] + g[3 * from];
-  const float even2 = g[0] + 4.0f * g[2 * from] + 16.0f * g[4 * from], odd2 = 2.0f * g[from] + 8.0f * g[3 * from];
-  u[0] = g[0] / 4.0f;
-  u[to] = (even + odd) / -6.0f;
-  u[2 * to] = (even - odd) / -6.0f;
-  u[3 * to] = (even2 + odd2) / 24.0f;
-  u[4 * to] = (even2 - odd2) / 24.0f;
+void weight_1d(const Lanes* g, std::size_t from, Lanes* u, std::size_t to) {
+  const Lanes even = g[0] + g[2 * from] + g[4 * from], odd = g[from] + g[3 * from];
+  const Lanes even2 = g[0] + 4 * g[2 * from] + 16 * g[4 * from], odd2 = 2 * g[from] + 8 * g[3 * from];
+  u[0] = g[0] / 4;
+  u[to] = (even + odd) / -6;
+  u[2 * to] = (even - odd) / -6;
+  u[3 * to] = (even2 + odd2) / 24;
+  u[4 * to] = (even2 - odd2) / 24;
   u[5 * to] = g[4 * from];
 }
 
@@ -102,6 +107,69 @@ void for_inside(std::size_t side, std::ptrdiff_t top, std::ptrdiff_t left, std::
   }
 }
 
+// --- Products ---
+//
+// oneDNN's, of matrices as small as these, spend a third of their time on copies and calls.
+
+// The left operand: element (row, k) at data[row·to_row + k·to_inner].
+struct Left {
+  const float* data;
+  std::size_t to_row, to_inner;
+};
+
+// Rows × (Vectors · kLanes) of C = A·B, or C += A·B; all of them in registers meanwhile. B and C have `stride` floats
+// from row to row.
+template <std::size_t Rows, std::size_t Vectors, bool Add>
+void multiply_block(const Left& a, const float* b, std::size_t inner, float* c, std::size_t stride) {
+  Lanes sums[Rows][Vectors];
+  for (std::size_t i = 0; i < Rows; ++i) {
+    for (std::size_t j = 0; j < Vectors; ++j) {
+      sums[i][j] = Lanes{};
+      if (Add) load(c + i * stride + j * kLanes, sums[i][j]);
+    }
+  }
+  for (std::size_t k = 0; k < inner; ++k, b += stride) {
+    Lanes row[Vectors];
+    for (std::size_t j = 0; j < Vectors; ++j) load(b + j * kLanes, row[j]);
+    for (std::size_t i = 0; i < Rows; ++i) {
+      const float factor = a.data[i * a.to_row + k * a.to_inner];
+      for (std::size_t j = 0; j < Vectors; ++j) sums[i][j] += factor * row[j];
+    }
+  }
+  for (std::size_t i = 0; i < Rows; ++i) {
+    for (std::size_t j = 0; j < Vectors; ++j) store(sums[i][j], c + i * stride + j * kLanes);
+  }
+}
+
+template <std::size_t Vectors, bool Add>
+void multiply_rows(std::size_t rows, const Left& a, const float* b, std::size_t inner, float* c, std::size_t stride) {
+  switch (rows) {
+    case 6: return multiply_block<6, Vectors, Add>(a, b, inner, c, stride);
+    case 5: return multiply_block<5, Vectors, Add>(a, b, inner, c, stride);
+    case 4: return multiply_block<4, Vectors, Add>(a, b, inner, c, stride);
+    case 3: return multiply_block<3, Vectors, Add>(a, b, inner, c, stride);
+    case 2: return multiply_block<2, Vectors, Add>(a, b, inner, c, stride);
+    default: return multiply_block<1, Vectors, Add>(a, b, inner, c, stride);
+  }
+}
+
+// C = A·B, or C += A·B, where B and C are dense and `columns` wide, a multiple of kLanes.
+template <bool Add>
+void multiply_small(std::size_t rows, std::size_t columns, std::size_t inner, const Left& a, const float* b, float* c) {
+  const std::size_t blocks = (rows + kMostRows - 1) / kMostRows;  // of nearly the same height
+  for (std::size_t column = 0; column < columns;) {
+    const bool wide = columns - column >= kMostVectors * kLanes;
+    for (std::size_t block = 0; block < blocks; ++block) {
+      const std::size_t row = rows * block / blocks, height = rows * (block + 1) / blocks - row;
+      const Left from{a.data + row * a.to_row, a.to_row, a.to_inner};
+      float* const to = c + row * columns + column;
+      wide ? multiply_rows<kMostVectors, Add>(height, from, b + column, inner, to, columns)
+           : multiply_rows<1, Add>(height, from, b + column, inner, to, columns);
+    }
+    column += wide ? kMostVectors * kLanes : kLanes;
+  }
+}
+
 }  // namespace
 
 bool Winograd::suits(const ConvolutionShape& shape) {
@@ -122,15 +190,20 @@ Winograd::Winograd(const ConvolutionShape& shape)
       inputs_(kPlaces * input_step_),
       outputs_(kPlaces * output_step_) {}
 
-void Winograd::transform_weight(const float* weight) {
-  for (std::size_t out = 0; out < shape_.out; ++out) {
-    for (std::size_t in = 0; in < shape_.in; ++in, weight += kKernel * kKernel) {
-      float half[kTile * kKernel], whole[kPlaces];
-      for (std::size_t j = 0; j < kKernel; ++j) weight_1d(weight + j, kKernel, half + j, kKernel);
-      for (std::size_t i = 0; i < kTile; ++i) weight_1d(half + i * kKernel, 1, whole + i * kTile, 1);
-      for (std::size_t place = 0; place < kPlaces; ++place) {
-        weight_[place * weight_step_ + in * shape_.out + out] = whole[place];
+// To places × rows × columns, of kernels that lie `to_row` and `to_column` floats from each other.
+void Winograd::transform_weight(const float* weight, std::size_t rows, std::size_t to_row, std::size_t columns,
+                                std::size_t to_column) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t column = 0; column < columns; column += kLanes) {
+      const float* const from = weight + row * to_row + column * to_column;
+      Lanes g[kKernel * kKernel], half[kTile * kKernel], u[kPlaces];
+      for (std::size_t place = 0; place < kKernel * kKernel; ++place) {
+        for (std::size_t lane = 0; lane < kLanes; ++lane) g[place][lane] = from[lane * to_column + place];
       }
+      for (std::size_t j = 0; j < kKernel; ++j) weight_1d(g + j, kKernel, half + j, kKernel);
+      for (std::size_t i = 0; i < kTile; ++i) weight_1d(half + i * kKernel, 1, u + i * kTile, 1);
+      float* const to = weight_.data() + row * columns + column;
+      for (std::size_t place = 0; place < kPlaces; ++place) store(u[place], to + place * weight_step_);
     }
   }
 }
@@ -230,12 +303,13 @@ void Winograd::weight_from_products(float* weight) const {
 
 void Winograd::forward(std::size_t images, const float* inputs, const float* weight, const float* bias,
                        float* outputs) {
-  transform_weight(weight);
+  constexpr std::size_t kEach = kKernel * kKernel;
+  transform_weight(weight, shape_.in, kEach, shape_.out, shape_.in * kEach);  // [in, out]
   for (std::size_t image = 0; image < images; ++image) {
     transform_inputs(inputs + image * shape_.inputs());
     for (std::size_t place = 0; place < kPlaces; ++place) {
-      multiply(Form::plain, Form::plain, tiles(), shape_.out, shape_.in, inputs_.data() + place * input_step_,
-               weight_.data() + place * weight_step_, outputs_.data() + place * output_step_);
+      multiply_small<false>(tiles(), shape_.out, shape_.in, {inputs_.data() + place * input_step_, shape_.in, 1},
+                            weight_.data() + place * weight_step_, outputs_.data() + place * output_step_);
     }
     outputs_from_products(bias, outputs + image * shape_.outputs());
   }
@@ -243,22 +317,25 @@ void Winograd::forward(std::size_t images, const float* inputs, const float* wei
 
 void Winograd::multiply_weight_gradient(bool first) {
   for (std::size_t place = 0; place < kPlaces; ++place) {
-    multiply(Form::transposed, Form::plain, shape_.in, shape_.out, tiles(), inputs_.data() + place * input_step_,
-             outputs_.data() + place * output_step_, by_weight_.data() + place * weight_step_, 1.0f,
-             first ? 0.0f : 1.0f);
+    const Left transposed{inputs_.data() + place * input_step_, 1, shape_.in};
+    const float* const deltas = outputs_.data() + place * output_step_;
+    float* const to = by_weight_.data() + place * weight_step_;
+    first ? multiply_small<false>(shape_.in, shape_.out, tiles(), transposed, deltas, to)
+          : multiply_small<true>(shape_.in, shape_.out, tiles(), transposed, deltas, to);
   }
 }
 
 void Winograd::multiply_input_gradient() {
   for (std::size_t place = 0; place < kPlaces; ++place) {
-    multiply(Form::plain, Form::transposed, tiles(), shape_.in, shape_.out, outputs_.data() + place * output_step_,
-             weight_.data() + place * weight_step_, inputs_.data() + place * input_step_);
+    multiply_small<false>(tiles(), shape_.in, shape_.out, {outputs_.data() + place * output_step_, shape_.out, 1},
+                          weight_.data() + place * weight_step_, inputs_.data() + place * input_step_);
   }
 }
 
 void Winograd::backward(std::size_t images, const float* inputs, const float* deltas, const float* weight,
                         float* by_weight, float* by_bias, float* by_inputs) {
-  if (by_inputs != nullptr) transform_weight(weight);
+  constexpr std::size_t kEach = kKernel * kKernel;
+  if (by_inputs != nullptr) transform_weight(weight, shape_.out, shape_.in * kEach, shape_.in, kEach);  // [out, in]
   for (std::size_t image = 0; image < images; ++image) {
     transform_inputs(inputs + image * shape_.inputs());
     transform_deltas(deltas + image * shape_.outputs());

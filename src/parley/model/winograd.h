@@ -28,7 +28,8 @@ class Winograd {
   static constexpr std::size_t kPlaces = 36;  // of a transformed tile
 
   std::size_t tiles() const { return rows_ * columns_; }
-  void transform_weight(const float* weight);
+  void transform_weight(const float* weight, std::size_t rows, std::size_t to_row, std::size_t columns,
+                        std::size_t to_column);
   void transform_inputs(const float* image);
   void transform_deltas(const float* deltas);
   void outputs_from_products(const float* bias, float* outputs) const;
@@ -42,7 +43,7 @@ class Winograd {
   // Floats from place to place: a line more than needed, because powers of two would all fall into one set of the
   // cache.
   std::size_t weight_step_, input_step_, output_step_;
-  Flat weight_, by_weight_;  // places × in × out
+  Flat weight_, by_weight_;  // places × in × out; for the gradient at the inputs, places × out × in
   Flat inputs_, outputs_;    // of one image: places × tiles × channels
 };
 

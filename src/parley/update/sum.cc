@@ -1,6 +1,7 @@
 #include "parley/update/sum.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "parley/base/errors.h"
@@ -20,6 +21,17 @@ void add_product(std::span<double> sum, double factor, std::span<const float> x,
   double* to = sum.data();
   const float *a = x.data(), *b = y.data();
   for (std::size_t i = 0; i < sum.size(); ++i) to[i] += factor * static_cast<double>(a[i]) * static_cast<double>(b[i]);
+}
+
+// Doubles as they stand in a message, wherever that is in memory.
+void add_encoded(std::span<double> sum, std::span<const std::byte> encoded) {
+  double* to = sum.data();
+  const std::byte* from = encoded.data();
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    double value;
+    std::memcpy(&value, from + i * sizeof value, sizeof value);
+    to[i] += value;
+  }
 }
 
 bool is_each(const ChannelSpec& spec) {
@@ -136,8 +148,7 @@ FlatDouble Sum::take_mean(std::string_view channel) {
   return mean;
 }
 
-Bytes Sum::encode() const {
-  ByteBuffer to;
+void Sum::encode(ByteBuffer& to) const {
   put(to, kMagic);
   put(to, static_cast<std::uint64_t>(count_));
   put(to, weight_);
@@ -153,35 +164,54 @@ Bytes Sum::encode() const {
     put(to, single.weight);
     for (const auto& values : single.channels) put_all(to, values);
   }
+}
+
+Bytes Sum::encode() const {
+  ByteBuffer to;
+  encode(to);
   return std::move(to.bytes);
+}
+
+void Sum::merge(std::span<const std::byte> encoded) {
+  ByteReader from(encoded);
+  if (from.take<std::uint32_t>() != kMagic) fail("this is not a sum of a version that this program knows");
+  const auto count = from.take<std::uint64_t>();
+  const auto weight = from.take<double>();
+  const auto loss_sum = from.take<double>();
+  const auto examples = from.take<std::uint64_t>();
+  const auto steps = from.take<std::uint64_t>();
+  const auto wire_bytes = from.take<std::uint64_t>();
+  const auto scalars = from.raw(scalars_.size() * sizeof(double));
+  std::vector<std::span<const std::byte>> channels;
+  for (const auto& channel : channels_) channels.push_back(from.raw(channel.size() * sizeof(double)));
+  std::vector<Single> singles;
+  for (auto left = from.take<std::uint64_t>(); left > 0; --left) singles.push_back(take_single(from));
+  from.finish();
+  // All of it fits: from here on nothing can fail.
+  add_encoded(scalars_, scalars);
+  for (std::size_t c = 0; c < channels_.size(); ++c) add_encoded(channels_[c], channels[c]);
+  count_ += count;
+  weight_ += weight;
+  training_.merge({.loss_sum = loss_sum, .examples = examples, .steps = steps});
+  wire_bytes_ += wire_bytes;
+  std::ranges::move(singles, std::back_inserter(singles_));
+}
+
+Single Sum::take_single(ByteReader& from) const {
+  Single single{.client = from.take<std::uint64_t>(), .weight = from.take<double>(), .schema = schema_, .channels = {}};
+  for (const auto& spec : schema_->channels) {
+    Flat& values = single.channels.emplace_back();
+    if (!is_each(spec)) continue;
+    if (from.left() / sizeof(float) < spec.size()) fail("channel '{}' of a client is cut off", spec.name);
+    values.resize(spec.size());
+    from.take_all(std::span(values));
+  }
+  return single;
 }
 
 Sum Sum::decode(std::span<const std::byte> bytes, SharedSchema schema) {
   Sum sum(std::move(schema));
-  ByteReader from(bytes);
-  if (from.take<std::uint32_t>() != kMagic) fail("this is not a sum of a version that this program knows");
-  sum.count_ = from.take<std::uint64_t>();
-  sum.weight_ = from.take<double>();
-  sum.training_.loss_sum = from.take<double>();
-  sum.training_.examples = from.take<std::uint64_t>();
-  sum.training_.steps = from.take<std::uint64_t>();
-  sum.wire_bytes_ = from.take<std::uint64_t>();
-  from.take_all(std::span(sum.scalars_));
-  for (auto& channel : sum.channels_) from.take_all(std::span(channel));
-  for (auto left = from.take<std::uint64_t>(); left > 0; --left) {
-    Single& single = sum.singles_.emplace_back();
-    single.schema = sum.schema_;
-    single.client = from.take<std::uint64_t>();
-    single.weight = from.take<double>();
-    for (const auto& spec : sum.schema_->channels) {
-      Flat& values = single.channels.emplace_back();
-      if (!is_each(spec)) continue;
-      if (from.left() / sizeof(float) < spec.size()) fail("channel '{}' of a client is cut off", spec.name);
-      values.resize(spec.size());
-      from.take_all(std::span(values));
-    }
-  }
-  from.finish();
+  sum.merge(bytes);
   return sum;
 }
 

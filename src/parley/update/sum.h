@@ -65,11 +65,16 @@ class Sum {
 
   // For whoever folds elsewhere: a rank, an edge server, a client that contributes by itself.
   Bytes encode() const;
+  void encode(ByteBuffer& to) const;  // behind what is there
+  // merge(decode(encoded, schema)), in one pass over the bytes. Throws InputError, and nothing has changed, for bytes
+  // that are not a sum of this schema.
+  void merge(std::span<const std::byte> encoded);
   // Throws InputError for bytes that are not a sum of this schema.
   static Sum decode(std::span<const std::byte> bytes, SharedSchema schema);
 
  private:
   void keep_single(const Update& update);
+  Single take_single(ByteReader& from) const;
   std::size_t summed(std::string_view channel) const;
 
   SharedSchema schema_;

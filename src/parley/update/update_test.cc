@@ -313,7 +313,7 @@ RC_GTEST_PROP(Sum, OfContributionsInBytesIsTheFlatSum, (std::uint64_t seed)) {
     Sum own(kSchema);
     own.add(update);
     Sum received = Sum::decode(own.encode(), kSchema);
-    merged.merge(received);
+    i % 2 == 0 ? merged.merge(received) : merged.merge(own.encode());
   }
   expect_equal(merged, flat);
 }
@@ -329,6 +329,21 @@ TEST(Sum, BytesThatAreNoneAreRefused) {
   for (std::size_t cut = 0; cut < good.size(); ++cut) {
     EXPECT_THROW(Sum::decode(std::span(good).first(cut), schema), InputError) << cut;
   }
+}
+
+TEST(Sum, ARefusedMergeChangesNothing) {
+  Stream stream(1, "refused merge");
+  Sum sum(kSchema);
+  sum.add(random_update(stream));
+  const Bytes before = sum.encode();
+  ByteBuffer longer;
+  sum.encode(longer);
+  for (std::size_t cut = 0; cut < before.size(); ++cut) {
+    EXPECT_THROW(sum.merge(std::span(before).first(cut)), InputError) << cut;
+  }
+  put(longer, std::uint8_t{0});
+  EXPECT_THROW(sum.merge(longer.bytes), InputError);
+  EXPECT_TRUE(sum.encode() == before);
 }
 
 TEST(Update, CountsItsBytes) {

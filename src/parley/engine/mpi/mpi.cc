@@ -3,12 +3,14 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <exception>
 #include <thread>
 
 #include "parley/base/errors.h"
 #include "parley/base/fingerprint.h"
+#include "parley/base/timeline.h"
 #include "parley/engine/evaluator.h"
 #include "parley/engine/inputs.h"
 #include "parley/engine/mpi/shared_data.h"
@@ -28,22 +30,73 @@ void in_pieces(Message& message, const Move& move) {
   }
 }
 
-void send(std::size_t to, const Bytes& message) {
-  const std::uint64_t size = message.size();
-  MPI_Send(&size, 1, MPI_UINT64_T, static_cast<int>(to), 0, MPI_COMM_WORLD);
-  in_pieces(message, [&](const std::byte* from, int count) {
-    MPI_Send(from, count, MPI_BYTE, static_cast<int>(to), 0, MPI_COMM_WORLD);
-  });
+// Waits without keeping a core from the workers, who may need it: MPI's own waiting spins.
+template <class Ready>
+void wait_until(const Ready& ready) {
+  constexpr int kPatience = 200;  // polls, some ten microseconds
+  for (int polls = 0; !ready(); ++polls) {
+    if (polls > kPatience) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
-Bytes receive(std::size_t from) {
-  std::uint64_t size = 0;
-  MPI_Recv(&size, 1, MPI_UINT64_T, static_cast<int>(from), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  Bytes message(size);
-  in_pieces(message, [&](std::byte* to, int count) {
-    MPI_Recv(to, count, MPI_BYTE, static_cast<int>(from), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+// A message that is on its way while its sender goes on.
+class Outbox {
+ public:
+  Outbox() = default;
+  ~Outbox() { wait(); }
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  // An empty message to fill; waits until the last one has gone. Its memory is kept from message to message.
+  ByteBuffer& next() {
+    wait();
+    message_.bytes.clear();
+    return message_;
+  }
+  void send(std::size_t to) {
+    size_ = message_.bytes.size();
+    const int rank = static_cast<int>(to);
+    MPI_Isend(&size_, 1, MPI_UINT64_T, rank, 0, MPI_COMM_WORLD, &requests_.emplace_back());
+    in_pieces(message_.bytes, [&](const std::byte* from, int count) {
+      MPI_Isend(from, count, MPI_BYTE, rank, 0, MPI_COMM_WORLD, &requests_.emplace_back());
+    });
+  }
+
+ private:
+  void wait() {
+    wait_until([&] {
+      int gone = 0;
+      MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &gone, MPI_STATUSES_IGNORE);
+      return gone != 0;
+    });
+    requests_.clear();
+  }
+
+  ByteBuffer message_;
+  std::uint64_t size_ = 0;
+  std::vector<MPI_Request> requests_;
+};
+
+void send(std::size_t to, Bytes message) {
+  Outbox box;
+  box.next().bytes = std::move(message);
+  box.send(to);
+}
+
+// Into memory that is kept from message to message: new pages cost as much as what is written to them.
+void receive(std::size_t from, Bytes& message) {
+  const int rank = static_cast<int>(from);
+  wait_until([&] {
+    int there = 0;
+    MPI_Iprobe(rank, 0, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+    return there != 0;
   });
-  return message;
+  std::uint64_t size = 0;
+  MPI_Recv(&size, 1, MPI_UINT64_T, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  message.resize(size);
+  in_pieces(message, [&](std::byte* to, int count) {
+    MPI_Recv(to, count, MPI_BYTE, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  });
 }
 
 // The message of one rank, the first unless said, on all ranks of `group`: they pass it on among them, so that it takes
@@ -145,8 +198,12 @@ struct Share {
   std::vector<Question> questions;
 };
 
+// What rank 0 asks for; an empty message ends the others.
+enum class Request : std::uint8_t { round, test };
+
 Bytes encode(const Share& share) {
   ByteBuffer to;
+  put(to, static_cast<std::uint8_t>(Request::round));
   put(to, static_cast<std::uint64_t>(share.cohort));
   put(to, share.seed);
   put(to, static_cast<std::uint8_t>(share.test_own));
@@ -159,8 +216,7 @@ Bytes encode(const Share& share) {
   return std::move(to.bytes);
 }
 
-Share decode_share(const Bytes& message) {
-  ByteReader from(message);
+Share take_share(ByteReader& from) {
   const auto cohort = from.take<std::uint64_t>();
   const auto seed = from.take<std::uint64_t>();
   const bool test_own = from.take<std::uint8_t>() != 0;
@@ -174,36 +230,81 @@ Share decode_share(const Bytes& message) {
   return {cohort, seed, test_own, std::move(questions)};
 }
 
-// A folded block with what became of its positions.
-struct FoldedBlock {
-  Sum sum;
+// By name, so that a new member is not forgotten: this then no longer compiles.
+void put_evaluation(ByteBuffer& to, const Evaluation& evaluation) {
+  const auto& [examples, loss_sum, correct, brier_sum, class_total, class_correct, bins, confusion, targets] =
+      evaluation;
+  put(to, static_cast<std::uint64_t>(examples));
+  put(to, loss_sum);
+  put(to, static_cast<std::uint64_t>(correct));
+  put(to, brier_sum);
+  put_all(to, bins);
+  for (const auto* counts : {&class_total, &class_correct, &confusion}) {
+    put(to, static_cast<std::uint64_t>(counts->size()));
+    put_all(to, *counts);
+  }
+  put(to, static_cast<std::uint64_t>(targets.size()));
+  put_all(to, targets);
+}
+
+Evaluation take_evaluation(ByteReader& from) {
+  Evaluation evaluation;
+  evaluation.examples = from.take<std::uint64_t>();
+  evaluation.loss_sum = from.take<double>();
+  evaluation.correct = from.take<std::uint64_t>();
+  evaluation.brier_sum = from.take<double>();
+  from.take_all(std::span<Evaluation::Bin>(evaluation.bins));
+  for (auto* counts : {&evaluation.class_total, &evaluation.class_correct, &evaluation.confusion}) {
+    counts->resize(from.take<std::uint64_t>());
+    from.take_all(std::span(*counts));
+  }
+  evaluation.targets.resize(from.take<std::uint64_t>());
+  from.take_all(std::span(evaluation.targets));
+  return evaluation;
+}
+
+void put_result(ByteBuffer& to, const std::optional<ClientResult>& result) {
+  put(to, static_cast<std::uint8_t>(result.has_value()));
+  if (!result) return;
+  put_evaluation(to, result->evaluation);
+  put(to, static_cast<std::uint8_t>(result->ood_auroc.has_value()));
+  put(to, result->ood_auroc.value_or(0.0));
+}
+
+std::optional<ClientResult> take_result(ByteReader& from) {
+  if (from.take<std::uint8_t>() == 0) return {};
+  ClientResult result{.evaluation = take_evaluation(from), .ood_auroc = {}};
+  const bool has_auroc = from.take<std::uint8_t>() != 0;
+  const auto auroc = from.take<double>();
+  if (has_auroc) result.ood_auroc = auroc;
+  return result;
+}
+
+// What became of the positions of a block that was folded; its sum follows in a message.
+struct Outcome {
   std::vector<Settlement> settlements;
   std::vector<std::pair<std::size_t, ClientRecord>> records;  // to be stored, by client
 };
 
-Bytes encode(const FoldedBlock& block) {
-  ByteBuffer to;
-  put(to, static_cast<std::uint32_t>(block.settlements.size()));
-  for (const auto& settlement : block.settlements) {
+void put_outcome(ByteBuffer& to, const Outcome& outcome) {
+  put(to, static_cast<std::uint32_t>(outcome.settlements.size()));
+  for (const auto& settlement : outcome.settlements) {
     put(to, static_cast<std::uint64_t>(settlement.client));
     put(to, static_cast<std::uint8_t>(settlement.refusal.has_value()));
     put_text(to, settlement.refusal.value_or(""));
     put(to, static_cast<std::uint64_t>(settlement.steps));
     put(to, static_cast<std::uint64_t>(settlement.wire_bytes));
     put(to, settlement.epochs);
-    put_text(to, settlement.own ? to_json(ClientResults{settlement.own}).dump() : "");
+    put_result(to, settlement.own);
   }
-  put(to, static_cast<std::uint32_t>(block.records.size()));
-  for (const auto& [client, record] : block.records) {
+  put(to, static_cast<std::uint32_t>(outcome.records.size()));
+  for (const auto& [client, record] : outcome.records) {
     put(to, static_cast<std::uint64_t>(client));
     put_record(to, record);
   }
-  put_all(to, block.sum.encode());
-  return std::move(to.bytes);
 }
 
-FoldedBlock decode_block(const Bytes& message, const SharedSchema& schema) {
-  ByteReader from(message);
+Outcome take_outcome(ByteReader& from) {
   std::vector<Settlement> settlements(from.take<std::uint32_t>());
   for (auto& settlement : settlements) {
     settlement.client = from.take<std::uint64_t>();
@@ -213,23 +314,24 @@ FoldedBlock decode_block(const Bytes& message, const SharedSchema& schema) {
     settlement.steps = from.take<std::uint64_t>();
     settlement.wire_bytes = from.take<std::uint64_t>();
     settlement.epochs = from.take<double>();
-    if (const std::string own = from.take_text(); !own.empty()) {
-      settlement.own = results_from_json(Json::parse(own)).at(0);
-    }
+    settlement.own = take_result(from);
   }
   std::vector<std::pair<std::size_t, ClientRecord>> records(from.take<std::uint32_t>());
   for (auto& [client, record] : records) {
     client = from.take<std::uint64_t>();
     record = take_record(from).value();
   }
-  return {Sum::decode(from.raw(from.left()), schema), std::move(settlements), std::move(records)};
+  return {std::move(settlements), std::move(records)};
 }
 
 // --- A rank's part of a round ---
 
+// Takes a folded block; it may keep the sum, and leave another of the same schema.
+using HandOver = std::function<void(Sum& sum, Outcome outcome)>;
+
 // Answers the questions on all workers, and hands over each folded block, in order, one at a time.
 void answer_share(const Broadcast& broadcast, Share& share, Workers& workers, const DataOf& data_of,
-                  const SharedSchema& schema, std::size_t window, const std::function<void(FoldedBlock)>& hand_over) {
+                  const SharedSchema& schema, std::size_t window, const HandOver& hand_over) {
   std::vector<Settlement> settled;
   std::vector<std::optional<ClientRecord>> next(share.questions.size());
   std::vector<std::pair<std::size_t, ClientRecord>> records;
@@ -241,7 +343,7 @@ void answer_share(const Broadcast& broadcast, Share& share, Workers& workers, co
         settled.push_back(std::move(settlement));
       },
       [&](Sum& block) {
-        hand_over({block, std::exchange(settled, {}), std::exchange(records, {})});
+        hand_over(block, {std::exchange(settled, {}), std::exchange(records, {})});
       });
   workers.run(share.questions.size(), [&](ClientSide& side, std::size_t position) {
     fold.answer(position, [&](Answer& answer) {
@@ -255,13 +357,23 @@ void answer_share(const Broadcast& broadcast, Share& share, Workers& workers, co
   static_cast<void>(fold.take());  // hands over the last block
 }
 
+struct FoldedBlock {
+  Sum sum;
+  Outcome outcome;
+};
+
 // Blocks of rank 0's own workers on their way to its fold; a worker that is too far ahead waits.
 class BlockQueue {
  public:
-  void push(FoldedBlock block) {
+  explicit BlockQueue(SharedSchema schema) : schema_(std::move(schema)) {}
+
+  // Leaves a sum in the place of the one it takes, used before where there is one.
+  void push(Sum& sum, Outcome outcome) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return blocks_.size() < kMost || closed_; });
-    blocks_.push_back(std::move(block));
+    Sum next = used_.empty() ? Sum(schema_) : std::move(used_.back());
+    if (!used_.empty()) used_.pop_back();
+    blocks_.push_back({std::exchange(sum, std::move(next)), std::move(outcome)});
     changed_.notify_all();
   }
   // Throws what ended the other side before it had this block.
@@ -273,6 +385,10 @@ class BlockQueue {
     blocks_.pop_front();
     changed_.notify_all();
     return block;
+  }
+  void give_back(Sum sum) {
+    const std::lock_guard lock(mutex_);
+    used_.push_back(std::move(sum));
   }
   void fail_with(std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
@@ -288,12 +404,19 @@ class BlockQueue {
 
  private:
   static constexpr std::size_t kMost = 2;
+  const SharedSchema schema_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<FoldedBlock> blocks_;
+  std::vector<Sum> used_;
   std::exception_ptr error_;
   bool closed_ = false;
 };
+
+// The chunks of the test set that a rank evaluates: [first, second).
+std::pair<std::size_t, std::size_t> tests_of(std::size_t rank, std::size_t ranks, std::size_t chunks) {
+  return {chunks * rank / ranks, chunks * (rank + 1) / ranks};
+}
 
 class RankExecutor final : public Executor {
  public:
@@ -312,11 +435,11 @@ class RankExecutor final : public Executor {
     tell_all(broadcast, MPI_COMM_WORLD);
     const SharedSchema schema = round.fold.schema();
     Share own = share_for(0, round);
-    BlockQueue queue;
+    BlockQueue queue(schema);
     std::thread worker([&] {
       try {
         answer_share(round.round.broadcast, own, workers_, data_of_, schema, window(),
-                     [&](FoldedBlock block) { queue.push(std::move(block)); });
+                     [&](Sum& sum, Outcome outcome) { queue.push(sum, std::move(outcome)); });
       } catch (...) {
         queue.fail_with(std::current_exception());
       }
@@ -324,9 +447,7 @@ class RankExecutor final : public Executor {
     try {
       for (std::size_t b = 0; b < blocks_of(cohort); ++b) {
         const std::size_t rank = b % session_.ranks();
-        FoldedBlock block = rank == 0 ? queue.pop() : decode_block(receive(rank), schema);
-        for (auto& [client, record] : block.records) store_.stage(client, std::move(record));
-        round.fold.push_block(block.sum, block.settlements);
+        rank == 0 ? push_own(queue, round) : push_of(rank, round);
       }
     } catch (...) {
       queue.close();
@@ -336,7 +457,43 @@ class RankExecutor final : public Executor {
     worker.join();
   }
 
+  std::vector<Evaluation> test(std::span<const float> theta, std::size_t chunks, const TestChunks& here) override {
+    const std::size_t ranks = session_.ranks();
+    if (chunks < 2) return here(0, chunks);
+    for (std::size_t rank = 1; rank < ranks; ++rank) send(rank, {std::byte{static_cast<std::uint8_t>(Request::test)}});
+    const auto weights = std::as_bytes(theta);
+    Bytes told(weights.begin(), weights.end());
+    tell_all(told, MPI_COMM_WORLD);
+    const auto [begin, end] = tests_of(0, ranks, chunks);
+    std::vector<Evaluation> parts = here(begin, end);
+    for (std::size_t rank = 1; rank < ranks; ++rank) {
+      receive(rank, message_);
+      ByteReader from(message_);
+      if (const std::string failed = from.take_text(); !failed.empty()) fail<RunError>("{}", failed);
+      while (from.left() > 0) parts.push_back(take_evaluation(from));
+    }
+    return parts;
+  }
+
  private:
+  void stage(Outcome& outcome) {
+    for (auto& [client, record] : outcome.records) store_.stage(client, std::move(record));
+  }
+  void push_own(BlockQueue& queue, const RoundInProgress& round) {
+    FoldedBlock block = queue.pop();
+    const Span span("merge");
+    stage(block.outcome);
+    round.fold.push_block(block.sum, block.outcome.settlements);
+    queue.give_back(std::move(block.sum));
+  }
+  void push_of(std::size_t rank, const RoundInProgress& round) {
+    receive(rank, message_);
+    const Span span("merge");
+    ByteReader from(message_);
+    Outcome outcome = take_outcome(from);
+    stage(outcome);
+    round.fold.push_block(from.raw(from.left()), outcome.settlements);
+  }
   Share share_for(std::size_t rank, const RoundInProgress& round) const {
     const Invitation first = round.invitation(0);
     Share asked{first.cohort, first.seed, first.test_own, {}};
@@ -351,7 +508,23 @@ class RankExecutor final : public Executor {
   Workers& workers_;
   DataOf data_of_;
   ClientStore& store_;
+  Bytes message_;
 };
+
+// What a rank answers to Request::test: why it could not, or nothing and its parts.
+void put_tests(ByteBuffer& to, Evaluator& evaluator, const Members& members, const Dataset& test,
+               const Session& session) {
+  const auto [begin, end] = tests_of(session.rank(), session.ranks(), chunks_of(test));
+  std::vector<Evaluation> parts;
+  std::string failed;
+  try {
+    parts = evaluator.evaluate_chunks(members, test, begin, end);
+  } catch (const RunError& error) {
+    failed = error.what();
+  }
+  put_text(to, failed);
+  for (const auto& part : parts) put_evaluation(to, part);
+}
 
 }  // namespace
 
@@ -431,20 +604,36 @@ MakeExecutor executor(const Session& session) {
   };
 }
 
-void serve(const Session&, const Experiment& experiment, std::size_t threads) {
+void serve(const Session& session, const Experiment& experiment, std::size_t threads) {
   const SharedSchema schema = share(experiment.method->schema());
   Workers workers(experiment.client_setup(schema), threads);
   const ClientStore nothing(ClientStore::Keep::memory, {}, real_files());
-  const Evaluator evaluator(experiment, workers, nothing);
+  Evaluator evaluator(experiment, workers, nothing);
+  Outbox outbox;
+  Flat theta(experiment.layout->size());
+  Bytes message, told;
+  const auto hand_over = [&](const Sum& sum, const Outcome& outcome) {
+    ByteBuffer& to = outbox.next();
+    put_outcome(to, outcome);
+    sum.encode(to);
+    outbox.send(0);
+  };
   while (true) {
-    const Bytes message = receive(0);
+    receive(0, message);
     if (message.empty()) return;
-    Share share = decode_share(message);
-    Bytes broadcast;
-    tell_all(broadcast, MPI_COMM_WORLD);
+    ByteReader from(message);
+    const auto request = static_cast<Request>(from.take<std::uint8_t>());
+    tell_all(told, MPI_COMM_WORLD);
+    if (request == Request::test) {
+      ByteReader(told).take_all(std::span(theta));
+      put_tests(outbox.next(), evaluator, {theta}, *experiment.federated.data.test, session);
+      outbox.send(0);
+      continue;
+    }
+    Share share = take_share(from);
     answer_share(
-        Broadcast::decode(broadcast), share, workers, [&](std::size_t client) { return evaluator.data_of(client); },
-        schema, 2 * workers.size() + 4, [](const FoldedBlock& block) { send(0, encode(block)); });
+        Broadcast::decode(told), share, workers, [&](std::size_t client) { return evaluator.data_of(client); }, schema,
+        2 * workers.size() + 4, hand_over);
   }
 }
 

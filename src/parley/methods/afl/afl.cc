@@ -1,7 +1,7 @@
 #include "parley/methods/afl/afl.h"
 
 #include <algorithm>
-#include <functional>
+#include <limits>
 #include <vector>
 
 namespace parley {
@@ -80,15 +80,21 @@ class Agnostic final : public Method {
 
 }  // namespace
 
+// Every number is lowered by a threshold and cut off at 0, so that 1 is left in all. Those that are cut off do not
+// count towards the threshold, which each that is dropped raises; so whoever is dropped once stays so (Michelot 1986).
+// A few passes, where sorting a million clients would cost more than their round.
 void project_on_simplex(std::span<float> lambda) {
-  std::vector<double> sorted(lambda.begin(), lambda.end());
-  std::ranges::sort(sorted, std::greater<>());
-  // The threshold that leaves a total of 1 when the largest ones are lowered by it and the rest is cut off at 0.
-  double sum = 0.0, threshold = 0.0;
-  for (std::size_t k = 0; k < sorted.size(); ++k) {
-    sum += sorted[k];
-    const double candidate = (sum - 1.0) / static_cast<double>(k + 1);
-    if (sorted[k] > candidate) threshold = candidate;
+  double threshold = -std::numeric_limits<double>::infinity();
+  for (std::size_t before = lambda.size() + 1;;) {
+    double sum = 0.0;
+    std::size_t above = 0;
+    for (const float x : lambda) {
+      sum += x > threshold ? x : 0.0f;
+      above += x > threshold;
+    }
+    if (above == before) break;
+    before = above;
+    threshold = (sum - 1.0) / static_cast<double>(above);
   }
   for (float& x : lambda) x = static_cast<float>(std::max(0.0, x - threshold));
 }

@@ -199,13 +199,16 @@ class Fedec final : public Reweighted {
     method_->start(state);
     state.add(kNetwork, inference_.layout(), false, Flat(inference_.layout()->size(), 0.0f));
     state.add(kClasses, classes_layout_, false, Flat(classes_layout_->size(), 0.0f));
-    state.add(kReports, reports_layout_, false, Flat(reports_layout_->size(), 0.0f));
+    if (keeps_reports()) state.add(kReports, reports_layout_, false, Flat(reports_layout_->size(), 0.0f));
     state.add(kHeard, heard_layout_, false, Flat(heard_layout_->size(), 0.0f));
   }
 
   std::string class_distribution() const override { return kClasses; }
 
  private:
+  // A report that counts for its own round alone is not kept: the moments of a million clients would fill a gigabyte.
+  bool keeps_reports() const { return report_rounds_ > 1; }
+
   // Where no norm follows a layer that the model shows, its running statistics have to do.
   std::size_t moments() const {
     if (norms_.size() > 0) return norms_.size();
@@ -268,13 +271,14 @@ class Fedec final : public Reweighted {
       add_report(single, values);
       reports.clients.push_back(single.client);
     }
-    const auto heard = state.at(kHeard), earlier = state.at(kReports);
+    std::vector<std::size_t> now = reports.clients;
+    std::ranges::sort(now);
+    const auto heard = state.at(kHeard);
     for (std::size_t k = 0; k < heard.size(); ++k) {
       if (heard[k] == 0.0f) continue;
       ++reports.before;
-      if (std::ranges::find(singles, k, &Single::client) != singles.end()) continue;
-      if (round - static_cast<std::size_t>(heard[k]) >= report_rounds_) continue;
-      const auto row = earlier.subspan(k * width, width);
+      if (round - static_cast<std::size_t>(heard[k]) >= report_rounds_ || std::ranges::binary_search(now, k)) continue;
+      const auto row = state.at(kReports).subspan(k * width, width);
       values.insert(values.end(), row.begin(), row.end());
       reports.clients.push_back(k);
     }
@@ -284,7 +288,7 @@ class Fedec final : public Reweighted {
   // Class distributions sum to 1, whatever the latents.
   void remember(const Reports& reports, const ClientRows& z, std::size_t round, std::size_t cohort,
                 State& state) const {
-    const auto classes = state.at(kClasses), last = state.at(kReports), heard = state.at(kHeard);
+    const auto classes = state.at(kClasses), heard = state.at(kHeard);
     for (std::size_t k = 0; k < cohort; ++k) heard[reports.clients[k]] = static_cast<float>(round);
     const auto to_float = [](double x) { return static_cast<float>(x); };
     for (std::size_t k = 0; k < reports.clients.size(); ++k) {
@@ -294,8 +298,10 @@ class Fedec final : public Reweighted {
       std::ranges::transform(row, classes.begin() + at * static_cast<std::ptrdiff_t>(z.columns), [&](double share) {
         return std::max(to_float(share / total), std::numeric_limits<float>::min());
       });
+      if (!keeps_reports()) continue;
       std::ranges::transform(reports.moments.row(k),
-                             last.begin() + at * static_cast<std::ptrdiff_t>(reports.moments.columns), to_float);
+                             state.at(kReports).begin() + at * static_cast<std::ptrdiff_t>(reports.moments.columns),
+                             to_float);
     }
   }
 
