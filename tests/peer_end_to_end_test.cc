@@ -344,6 +344,9 @@ TEST_F(Peers, OtherSettingsAreRefusedWithTheReasonAtBothEnds) {
 
 // --- Models that stay at home ---
 
+// All peers train at once here.
+constexpr const char* kBriskly = " client.epochs=150 data.rows=2000 model.hidden=[32]";
+
 class Residents : public Peers {
  protected:
   std::vector<nlohmann::json> trainings(std::size_t k) const { return lines(k, "trainings.jsonl"); }
@@ -354,7 +357,7 @@ class Residents : public Peers {
 };
 
 TEST_F(Residents, OfDpsgdGoOnAfterKillsWithTheSameBytes) {
-  settings = std::string("method.name=dpsgd graph.kind=ring run.rounds=12") + kSlowly;
+  settings = std::string("method.name=dpsgd graph.kind=ring run.rounds=12") + kBriskly;
   start_peers();
   std::mt19937 dice(std::random_device{}());
   for (std::size_t kill = 1; kill <= 6; ++kill) {
@@ -370,7 +373,7 @@ TEST_F(Residents, OfDpsgdGoOnAfterKillsWithTheSameBytes) {
 }
 
 TEST_F(Residents, OfDpsgdPassOverADeadOneAndTakeItInAgain) {
-  settings = std::string("method.name=dpsgd run.rounds=40") + kSlowly;
+  settings = std::string("method.name=dpsgd run.rounds=40") + kBriskly;
   options = "--patience 1";
   start_peers();
   ASSERT_TRUE(eventually([&] { return trainings(3).size() >= 2; }));

@@ -67,7 +67,7 @@ std::optional<Message> next_message(std::span<const std::byte>& bytes) {
 
 // One client of one example, whose facts are all empty.
 Hub quiet_hub(Journal& journal, const Log& log) {
-  return Hub({.config = "", .agreement = {}, .rows = true, .sizes = {1}}, 1000, journal, log);
+  return Hub({.config = "", .agreement = {}, .rows = true, .sizes = {1}, .compress = true}, 1000, journal, log);
 }
 
 }  // namespace

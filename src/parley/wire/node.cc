@@ -13,6 +13,7 @@
 #include "parley/base/version.h"
 #include "parley/store/folder_lock.h"
 #include "parley/store/run_folder.h"
+#include "parley/wire/compression.h"
 #include "parley/wire/credentials.h"
 #include "parley/wire/federation.grpc.pb.h"
 #include "parley/wire/protocol.h"
@@ -97,6 +98,7 @@ struct Node::Parts {
   std::optional<OwnExperiment> own;
   std::size_t longest = 0;  // broadcast
   std::optional<std::pair<Question, Assembly>> incoming;
+  bool packs = false;  // chunks are packed on this connection, both ways
 
   Parts(NodeSetup given, const Log& to) : setup(std::move(given)), log(to), lock(setup.folder) {}
 
@@ -185,6 +187,7 @@ Ending Node::Parts::converse() {
     hello.mutable_hello()->set_protocol(kProtocol);
     hello.mutable_hello()->set_program(kVersion);
     hello.mutable_hello()->set_name(setup.name);
+    hello.mutable_hello()->add_compressions(kZstd);
     std::exception_ptr failed;
     try {
       if (send(hello)) {
@@ -251,6 +254,7 @@ bool Node::Parts::vector_part(const pb::ToNode& message) {
 }
 
 void Node::Parts::join(const pb::Terms& terms) {
+  packs = terms.compression() == kZstd;
   const ServerTerms said{.config = terms.config(),
                          .rows = terms.rows(),
                          .measure_inputs = terms.measure_inputs(),
@@ -331,7 +335,8 @@ void Node::Parts::invited(const pb::Invitation& invitation) {
 void Node::Parts::chunk(const pb::Chunk& chunk) {
   if (!incoming || chunk.round() != incoming->first.round) return;
   auto& [question, assembly] = *incoming;
-  assembly.add(chunk.offset(), chunk.bytes());
+  std::string unpacked;
+  assembly.add(chunk.offset(), plain_bytes(chunk, packs, unpacked));
   if (!assembly.complete()) return;
   question.broadcast = assembly.take();
   Question complete = std::move(question);
@@ -376,12 +381,10 @@ void Node::Parts::deliver(std::size_t round) {
     outcome = offered;
   }
   if (!outcome || outcome->round != round) return;
-  const auto* bytes = reinterpret_cast<const char*>(outcome->update.data());
-  for (std::size_t at = 0; at < outcome->update.size(); at += kChunk) {
+  const std::string_view plain(reinterpret_cast<const char*>(outcome->update.data()), outcome->update.size());
+  for (std::size_t at = 0; at < plain.size(); at += kChunk) {
     pb::ToServer message;
-    message.mutable_chunk()->set_round(round);
-    message.mutable_chunk()->set_offset(at);
-    message.mutable_chunk()->set_bytes(bytes + at, std::min(kChunk, outcome->update.size() - at));
+    fill(*message.mutable_chunk(), round, at, plain.substr(at, kChunk), packs);
     if (!send(message)) return;
   }
 }

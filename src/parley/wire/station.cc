@@ -177,12 +177,12 @@ std::optional<std::vector<std::size_t>> Station::await_everyone() {
   while (!missing.empty()) {
     for (auto node = missing.begin(); node != missing.end();) {
       const auto reply = greet(*node, true);
-      for (int k = 0; reply && k < reply->moves_size(); ++k) {
-        auto& furthest = known.at(static_cast<std::size_t>(k));
-        furthest = std::max<std::size_t>(furthest, reply->moves(k));
+      for (std::size_t k = 0; reply && k < known.size() && static_cast<int>(k) < reply->moves_size(); ++k) {
+        known[k] = std::max<std::size_t>(known[k], reply->moves(static_cast<int>(k)));
       }
       node = reply ? missing.erase(node) : std::next(node);
     }
+    if (std::ranges::any_of(known, [](std::size_t moves) { return moves > 0; })) break;
     if (!missing.empty() && wait(kAgain)) return {};
   }
   forget_troubles();

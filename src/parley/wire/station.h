@@ -71,8 +71,8 @@ class Station : public pb::Peers::Service {
   std::optional<pb::PeerReply> greet(std::size_t node, bool must_agree, std::chrono::milliseconds patience = kPatience);
   // Before weights are sent or taken: whether it answers, agrees, and has a certificate that counts.
   grpc::Status look_at(pb::Peers::Stub& stub, pb::PeerReply& reply);
-  // All must have been there once, or who is only late would be passed over. Returns the furthest that anybody has
-  // come; nothing when it is to stop.
+  // All must have been there once, or who is only late would be passed over; unless the run has begun already. Returns
+  // the furthest that anybody has come; nothing when it is to stop.
   std::optional<std::vector<std::size_t>> await_everyone();
 
   // True when it is to stop.

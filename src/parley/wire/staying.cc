@@ -42,6 +42,7 @@ void Staying::greeted(const pb::PeerHello& hello) {
   if (!hello.ended()) return;
   const std::lock_guard lock(mutex);
   ended_.insert(hello.name());
+  if (model_) told_.insert(hello.name());  // by the answer
 }
 
 Staying::Parcel Staying::parcel_for(const pb::PeerFetch& wanted) const {
@@ -283,21 +284,20 @@ bool Staying::finish() {
 // Until all have what they need of this peer, and know that it has what it needs of them.
 void Staying::farewell() {
   const Time until = Clock::now() + std::max(setup.farewell, setup.patience + std::chrono::milliseconds(2s));
-  std::set<std::size_t> told;
+  const auto settled = [&](std::size_t node) {
+    const std::lock_guard lock(mutex);
+    return told_.contains(name_of(node)) && ended_.contains(name_of(node));
+  };
   while (true) {
-    bool all = true;
     for (const std::size_t node : others()) {
-      const auto has_ended = [&] {
-        const std::lock_guard lock(mutex);
-        return ended_.contains(name_of(node));
-      };
-      if (told.contains(node) && has_ended()) continue;
+      if (settled(node)) continue;
       const auto reply = greet(node, false, kBriefly);
-      if (reply) told.insert(node);
-      const bool ended = has_ended() || (reply && reply->moves_size() > 0 && reply->moves(0) > parts);
-      all = all && reply && ended;
+      if (!reply) continue;
+      const std::lock_guard lock(mutex);
+      told_.insert(name_of(node));
+      if (reply->moves_size() > 0 && reply->moves(0) > parts) ended_.insert(name_of(node));
     }
-    if (all || Clock::now() > until || wait(kAgain)) return;
+    if (std::ranges::all_of(others(), settled) || Clock::now() > until || wait(kAgain)) return;
     meanwhile();
   }
 }

@@ -99,6 +99,7 @@ class Staying : public Station {
   std::optional<Flat> offer_;    // in the round that this peer is in
   std::optional<Flat> model_;    // that the run has ended with
   std::set<std::string> ended_;  // who says that it has it
+  std::set<std::string> told_;   // whom this peer has told that it has it
 };
 
 // How weights are sent: what comes, and then the bytes.
