@@ -51,10 +51,16 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
     td.textContent = text;
     if (kind) td.className = kind;
   }
-  // What the reader has moved or opened in a report, so that the next one can be put in its place unnoticed.
+  // What the reader has moved, chosen or opened in a report, so that the next one can be put in its place unnoticed.
   function carryOver(from, to) {
-    const opened = from.contentDocument.querySelectorAll("details");
-    to.contentDocument.querySelectorAll("details").forEach((d, i) => { if (opened[i]) d.open = opened[i].open; });
+    const inBoth = (selector, carry) => {
+      const before = from.contentDocument.querySelectorAll(selector);
+      to.contentDocument.querySelectorAll(selector).forEach((now, i) => { if (before[i]) carry(before[i], now); });
+    };
+    inBoth("details", (before, now) => { now.open = before.open; });
+    inBoth("button[aria-pressed]", (before, now) => {
+      if (before.getAttribute("aria-pressed") === "true" && now.getAttribute("aria-pressed") === "false") now.click();
+    });
     to.contentWindow.scrollTo({ left: from.contentWindow.scrollX, top: from.contentWindow.scrollY, behavior: "instant" });
   }
   // The new report is loaded behind the old one, which goes when it is there.
