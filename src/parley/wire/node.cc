@@ -85,6 +85,7 @@ struct Node::Parts {
   // A write may block for as long as the server does not read, so that it has a lock of its own.
   std::mutex write_mutex;
   grpc::ClientReaderWriter<pb::ToServer, pb::ToNode>* stream = nullptr;  // of the connection in use
+  std::optional<std::size_t> asked_round;                                // on that connection: the last round
   std::shared_ptr<const Outcome> offered;                                // on that connection; waits for Take
   std::mutex mutex;
   std::condition_variable changed;
@@ -176,6 +177,7 @@ Ending Node::Parts::converse() {
     if (stopping) call.TryCancel();
     context = &call;
     stream = talk.get();
+    asked_round.reset();
     offered.reset();
   }
   incoming.reset();
@@ -342,6 +344,10 @@ void Node::Parts::chunk(const pb::Chunk& chunk) {
   Question complete = std::move(question);
   incoming.reset();
   log.say("invited", {{"node", setup.name}, {"round", std::to_string(complete.round)}});
+  {
+    const std::lock_guard guard(write_mutex);
+    asked_round = complete.round;
+  }
   worker->ask(std::move(complete));
 }
 
@@ -369,7 +375,8 @@ void Node::Parts::offer(const std::shared_ptr<const Outcome>& outcome) {
     log.say("no answer", {{"node", setup.name}, {"reason", outcome->refusal}});
   }
   const std::lock_guard guard(write_mutex);
-  if (stream == nullptr || offered == outcome) return;  // the server will ask again, or knows
+  // On a new connection the server will ask again; before that, an offer would be out of order.
+  if (stream == nullptr || asked_round != outcome->round || offered == outcome) return;
   offered = outcome;
   stream->Write(message);
 }
