@@ -1,6 +1,7 @@
 // parley keys desk, enrol and parley peer as real processes on loopback, with TLS.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <functional>
@@ -124,8 +125,8 @@ class Peers : public Keys {
     return line;
   }
   std::unique_ptr<Process> start_peer(std::size_t k, const std::string& keys = "keys") const {
-    return start(
-        with_settings("peer a.toml --name " + name(k) + " --peers peers.txt --keys " + keys + " --out " + name(k)));
+    return start(with_settings("peer a.toml --name " + name(k) + " --peers peers.txt --keys " + keys + " --out " +
+                               name(k) + " " + options));
   }
   void start_peers() {
     for (std::size_t k = 0; k < kPeers; ++k) peers.push_back(start_peer(k));
@@ -153,7 +154,20 @@ class Peers : public Keys {
     EXPECT_EQ(outcome.exit_code, 0) << name(k) << ": " << outcome.err;
   }
 
-  std::string settings;
+  void kill_and_await(std::size_t k) {
+    peers[k]->kill(SIGKILL);
+    peers[k]->wait();
+  }
+  // What a peer wrote down, a line each.
+  std::vector<nlohmann::json> lines(std::size_t k, const std::string& file) const {
+    std::vector<nlohmann::json> result;
+    if (!std::filesystem::exists(folder / name(k) / file)) return result;
+    std::istringstream text(read_text(folder / name(k) / file));
+    for (std::string line; std::getline(text, line);) result.push_back(nlohmann::json::parse(line));
+    return result;
+  }
+
+  std::string settings, options;
   std::vector<std::unique_ptr<Process>> peers;
 };
 
@@ -171,7 +185,8 @@ TEST_P(PeerMethods, GiveTheSimulationsModelBitForBitAtEveryPeer) {
 INSTANTIATE_TEST_SUITE_P(All, PeerMethods,
                          testing::Values("method.name=mm", "method.name=mm method.buffer=3 method.route=fresh",
                                          "method.name=mm method.route=random graph.kind=ring server.step=adam",
-                                         "method.name=smm method.flip=0.1", "method.name=cyclic"));
+                                         "method.name=smm method.flip=0.1", "method.name=cyclic", "method.name=dpsgd",
+                                         "method.name=dpsgd graph.kind=ring method.mix=before"));
 
 TEST_F(Peers, SeveralModelsTravelAndEveryPeerEndsWithAll) {
   settings = "method.models=2 run.rounds=6";
@@ -190,8 +205,7 @@ TEST_F(Peers, GoOnWithoutAKilledOneThatDoesNotHoldTheModel) {
     if (!at) return false;
     victim = (*at + 1) % kPeers;
     if (!idle(victim)) return false;
-    peers[victim]->kill(SIGKILL);
-    peers[victim]->wait();
+    kill_and_await(victim);
     if (idle(victim)) return true;
     peers[victim] = start_peer(victim);  // it had just got it
     return false;
@@ -218,8 +232,7 @@ TEST_F(Peers, AKilledHolderGoesOnFromItsFolderWithTheSameBytes) {
   for (std::size_t kill = 1; kill <= 3; ++kill) {
     std::optional<std::size_t> at;
     ASSERT_TRUE(eventually([&] { return (at = holder()) && note(*at)["moves"] > 4 * kill; }));
-    peers[*at]->kill(SIGKILL);
-    peers[*at]->wait();
+    kill_and_await(*at);
     std::this_thread::sleep_for(300ms);
     peers[*at] = start_peer(*at);
   }
@@ -238,20 +251,15 @@ TEST_F(Peers, KillsAtRandomNeitherLoseNorDoubleAModel) {
   for (int kill = 0; kill < 15; ++kill) {
     std::this_thread::sleep_for(std::chrono::milliseconds(dice() % 500));
     const std::size_t victim = dice() % kPeers;
-    peers[victim]->kill(SIGKILL);
-    peers[victim]->wait();
+    kill_and_await(victim);
     peers[victim] = start_peer(victim);
   }
   std::set<std::size_t> moves;
   for (std::size_t k = 0; k < kPeers; ++k) {
     expect_well_ended(k);
     EXPECT_TRUE(model(k) == model(0)) << name(k);
-    const auto file = folder / name(k) / "visits.jsonl";
-    if (!std::filesystem::exists(file)) continue;
-    std::istringstream lines(read_text(file));
-    for (std::string line; std::getline(lines, line);) {
-      const auto visit = nlohmann::json::parse(line);
-      EXPECT_TRUE(moves.insert(visit["move"].get<std::size_t>()).second) << line;
+    for (const auto& visit : lines(k, "visits.jsonl")) {
+      EXPECT_TRUE(moves.insert(visit["move"].get<std::size_t>()).second) << visit;
     }
   }
   EXPECT_EQ(*moves.rbegin(), 40u);
@@ -262,14 +270,12 @@ TEST_F(Peers, AnOldCopyOfAFolderIsSeenToBeStale) {
   start_peers();
   std::optional<std::size_t> at;
   ASSERT_TRUE(eventually([&] { return (at = holder()).has_value(); }));
-  peers[*at]->kill(SIGKILL);
-  peers[*at]->wait();
+  kill_and_await(*at);
   ASSERT_EQ(note(*at)["standing"], "held");
   std::filesystem::copy(folder / name(*at), folder / "copy", std::filesystem::copy_options::recursive);
   peers[*at] = start_peer(*at);
   ASSERT_TRUE(eventually([&] { return note(*at)["standing"] == "gone"; }));
-  peers[*at]->kill(SIGKILL);
-  peers[*at]->wait();
+  kill_and_await(*at);
   std::filesystem::remove_all(folder / name(*at));
   std::filesystem::rename(folder / "copy", folder / name(*at));
   peers[*at] = start_peer(*at);
@@ -336,6 +342,110 @@ TEST_F(Peers, OtherSettingsAreRefusedWithTheReasonAtBothEnds) {
   EXPECT_NE(audits.find("it runs another experiment"), std::string::npos) << audits;
 }
 
+// --- Models that stay at home ---
+
+// All peers train at once here.
+constexpr const char* kBriskly = " client.epochs=150 data.rows=2000 model.hidden=[32]";
+
+class Residents : public Peers {
+ protected:
+  std::vector<nlohmann::json> trainings(std::size_t k) const { return lines(k, "trainings.jsonl"); }
+  void expect_all_end_with_one_model() {
+    for (std::size_t k = 0; k < kPeers; ++k) expect_well_ended(k);
+    for (std::size_t k = 1; k < kPeers; ++k) EXPECT_TRUE(model(k) == model(0)) << name(k);
+  }
+};
+
+TEST_F(Residents, OfDpsgdGoOnAfterKillsWithTheSameBytes) {
+  settings = std::string("method.name=dpsgd graph.kind=ring run.rounds=12") + kBriskly;
+  start_peers();
+  std::mt19937 dice(std::random_device{}());
+  for (std::size_t kill = 1; kill <= 6; ++kill) {
+    const std::size_t victim = dice() % kPeers;
+    ASSERT_TRUE(eventually([&] { return trainings(victim).size() >= kill; }));
+    kill_and_await(victim);
+    std::this_thread::sleep_for(std::chrono::milliseconds(dice() % 1000));
+    peers[victim] = start_peer(victim);
+  }
+  for (std::size_t k = 0; k < kPeers; ++k) expect_well_ended(k);
+  const std::string expected = simulated();
+  for (std::size_t k = 0; k < kPeers; ++k) EXPECT_TRUE(model(k) == expected) << name(k);
+}
+
+TEST_F(Residents, OfDpsgdPassOverADeadOneAndTakeItInAgain) {
+  settings = std::string("method.name=dpsgd run.rounds=40") + kBriskly;
+  options = "--patience 1";
+  start_peers();
+  ASSERT_TRUE(eventually([&] { return trainings(3).size() >= 2; }));
+  kill_and_await(3);
+  const std::size_t before = trainings(3).size();
+  ASSERT_TRUE(eventually([&] { return trainings(0).size() >= before + 4; }));  // they go on without it
+  peers[3] = start_peer(3);
+  expect_all_end_with_one_model();
+  EXPECT_NE(done("audit " + name(3)).find("took over"), std::string::npos);
+  const auto first = trainings(0);
+  EXPECT_NE(done("audit " + name(0)).find("passed over"), std::string::npos);
+  const auto without = std::ranges::count_if(first, [](const auto& line) { return line["mixed"].size() == 3; });
+  EXPECT_GE(without, 3);
+  EXPECT_EQ(first.back()["mixed"].size(), 4u);  // it is back
+  EXPECT_LT(trainings(3).size(), 40u);
+  EXPECT_EQ(first.back()["round"], 40);
+}
+
+TEST_F(Residents, WhoWasAwayAtTheEndHearsItFromOneThatIsStartedAgain) {
+  settings = "method.name=dpsgd run.rounds=4 client.epochs=100";
+  options = "--patience 1";
+  start_peers();
+  ASSERT_TRUE(eventually([&] { return trainings(4).size() >= 1; }));
+  kill_and_await(4);
+  for (std::size_t k = 0; k < 4; ++k) expect_well_ended(k);
+  peers[4] = start_peer(4);
+  std::this_thread::sleep_for(2s);
+  EXPECT_TRUE(peers[4]->running());  // nobody goes on alone
+  peers[0] = start_peer(0);
+  expect_well_ended(4);
+  expect_well_ended(0);
+  EXPECT_TRUE(model(4) == model(0));
+}
+
+TEST_F(Residents, OfGossipTrainAsOftenAsTheyShouldWhoeverIsKilled) {
+  settings = "method.name=gossip method.period=0.1 run.rounds=10 client.epochs=20";
+  options = "--patience 3";
+  start_peers();
+  std::mt19937 dice(std::random_device{}());
+  for (int kill = 0; kill < 6; ++kill) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(dice() % 400));
+    const std::size_t victim = dice() % kPeers;
+    kill_and_await(victim);
+    peers[victim] = start_peer(victim);
+  }
+  expect_all_end_with_one_model();
+  std::size_t merged = 0;
+  for (std::size_t k = 0; k < kPeers; ++k) {
+    const auto all = trainings(k);
+    std::set<std::size_t> numbers;
+    for (const auto& line : all) {
+      EXPECT_TRUE(numbers.insert(line["training"].get<std::size_t>()).second) << line;
+      if (!line.contains("from")) continue;
+      ++merged;
+      EXPECT_GE(line["age"], line["their_age"]) << line;
+    }
+    ASSERT_FALSE(all.empty());
+    EXPECT_EQ(*numbers.rbegin(), 10u);
+    EXPECT_GE(numbers.size(), 9u);  // a kill can come between the weights and the line
+  }
+  EXPECT_GT(merged, 25u);
+}
+
+TEST_F(Residents, OfGossipLearn) {
+  settings = "method.name=gossip method.period=0.05 run.rounds=20 client.epochs=5";
+  start_peers();
+  expect_all_end_with_one_model();
+  double sum = 0.0;
+  for (std::size_t k = 0; k < kPeers; ++k) sum += trainings(k).back()["accuracy"].get<double>();
+  EXPECT_GT(sum / kPeers, 0.5);  // a quarter is chance
+}
+
 // Three clinics with a file each, none of which the others can read.
 class OwnData : public Peers {
  protected:
@@ -373,11 +483,9 @@ TEST_F(OwnData, OfEachPeerTrainsAModelThatTravels) {
   std::size_t visits = 0;
   double last = 0.0;
   for (std::size_t k = 0; k < 3; ++k) {
-    const auto file = folder / name(k) / "visits.jsonl";
-    if (!std::filesystem::exists(file)) continue;
-    std::istringstream lines(read_text(file));
-    for (std::string line; std::getline(lines, line); ++visits) {
-      last = std::max(last, nlohmann::json::parse(line)["after"].get<double>());
+    for (const auto& visit : lines(k, "visits.jsonl")) {
+      ++visits;
+      last = std::max(last, visit["after"].get<double>());
     }
   }
   EXPECT_EQ(visits, 12u);
@@ -402,7 +510,9 @@ TEST_F(Peers, RefuseWhatTheyCannotRun) {
   };
   EXPECT_NE(refusal("", "nobody").find("unknown peer 'nobody'"), std::string::npos);
   EXPECT_NE(refusal("--set method.name=fedavg").find("this method has a server"), std::string::npos);
-  EXPECT_NE(refusal("--set method.name=gossip").find("parley peer carries models that travel"), std::string::npos);
+  EXPECT_NE(
+      refusal("--set method.name=gossip --set peer.visits=3 --set run.rounds=4").find("shared equally by 5 peers"),
+      std::string::npos);
   EXPECT_NE(refusal("--set peer.failures=0.2").find("real peers die and come by themselves"), std::string::npos);
   EXPECT_NE(refusal("--set partition.clients=4").find("names 5 peers, and the experiment has 4 clients"),
             std::string::npos);

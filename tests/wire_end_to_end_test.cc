@@ -115,6 +115,7 @@ INSTANTIATE_TEST_SUITE_P(All, WireMethods,
                          testing::Values("method.name=fedavg", "method.name=fedavg server.participation=0.5",
                                          "method.name=fola", "method.name=fola method.curvature=input",
                                          "method.name=scaffold", "method.name=virtual", "method.name=fne",
+                                         "method.name=scaffold serve.compression=zstd model.hidden=[300,200]",
                                          "server.cohort=fedcs server.steps=adaptive server.round_seconds=1000 "
                                          "network.speed_spread=1"));
 

@@ -1,5 +1,7 @@
-// parley peer: a federation without a server; models travel from node to node.
+// parley peer: a federation without a server; models travel from node to node, or are mixed with the neighbours'.
 #include <atomic>
+#include <chrono>
+#include <cmath>
 
 #include "commands.h"
 #include "parley/base/errors.h"
@@ -17,6 +19,7 @@ struct PeerArguments {
   std::string peers, name, listen, out;
   std::vector<std::string> data;
   KeyArguments keys;
+  double patience = 10.0;
   bool json = false;
 };
 
@@ -51,7 +54,8 @@ void peer(const PeerArguments& arguments) {
                    .listen = listen,
                    .tls = arguments.keys.files(arguments.name, listen),
                    .revoked = fs::path(arguments.keys.folder) / "revoked.txt",
-                   .folder = folder},
+                   .folder = folder,
+                   .patience = std::chrono::milliseconds(std::llround(arguments.patience * 1000.0))},
                   log);
   log.say("listening", {{"address", listen}, {"port", std::to_string(held.port())}});
   running = &held;
@@ -68,7 +72,7 @@ void peer(const PeerArguments& arguments) {
 }  // namespace
 
 void add_peer(CLI::App& app) {
-  auto* command = app.add_subcommand("peer", "take part in a federation without a server: models travel between peers");
+  auto* command = app.add_subcommand("peer", "take part in a federation without a server: peers exchange models");
   auto arguments = std::make_shared<PeerArguments>();
   arguments->experiment.add_to(*command);
   command->add_option("--name", arguments->name, "this peer's name, which its certificate must bear")->required();
@@ -82,6 +86,11 @@ void add_peer(CLI::App& app) {
   command->add_option("--listen", arguments->listen, "address and port (default: the peer's own in --peers)");
   command->add_option("--out", arguments->out, "folder for its models and results (default: runs/peer-NAME)");
   arguments->keys.add_to(*command, "ca.crt, NAME.crt and NAME.key (parley keys node NAME --host …), and revoked.txt");
+  command
+      ->add_option("--patience", arguments->patience,
+                   "dpsgd, gossip: seconds that a peer who cannot be reached is waited for, before it is passed over "
+                   "(default: 10)")
+      ->check(CLI::Range(0.0, 86400.0));
   command->add_flag("--json", arguments->json, "log lines as JSON");
   command->callback([arguments] { peer(*arguments); });
 }

@@ -163,6 +163,11 @@ std::vector<Option> serve_options() {
       {"enough", std::int64_t{0},
        "answers with which a round goes on at once: the first so many of the cohort; 0 means all of it", at_least(0)},
       {"window", std::int64_t{8}, "answers that the server holds at a time", at_least(1)},
+      {"compression",
+       std::string("none"),
+       "how vectors are packed between the server and nodes that can unpack them",
+       {},
+       {"none", "zstd"}},
   };
 }
 

@@ -8,6 +8,7 @@
 #include "parley/wire/hub.h"
 #include "parley/wire/keys.h"
 #include "parley/wire/shelf.h"
+#include "parley/wire/weights.h"
 
 namespace parley::wire {
 namespace {
@@ -53,9 +54,20 @@ Experiment walk() {
   return build(resolve(Config::parse(kWalk, "fuzz"), catalogue), catalogue, cache);
 }
 
+// The first message of those that are left, which it takes away; nothing when it cannot be parsed. REQUIRES two bytes.
+template <class Message>
+std::optional<Message> next_message(std::span<const std::byte>& bytes) {
+  const std::size_t length = std::to_integer<std::size_t>(bytes[0]) | std::to_integer<std::size_t>(bytes[1]) << 8;
+  const auto part = bytes.subspan(2, std::min(length, bytes.size() - 2));
+  bytes = bytes.subspan(2 + part.size());
+  Message message;
+  if (!message.ParseFromArray(part.data(), static_cast<int>(part.size()))) return {};
+  return message;
+}
+
 // One client of one example, whose facts are all empty.
 Hub quiet_hub(Journal& journal, const Log& log) {
-  return Hub({.config = "", .agreement = {}, .rows = true, .sizes = {1}}, 1000, journal, log);
+  return Hub({.config = "", .agreement = {}, .rows = true, .sizes = {1}, .compress = true}, 1000, journal, log);
 }
 
 }  // namespace
@@ -68,12 +80,9 @@ void feed_hub(std::span<const std::byte> bytes) {
   hub.opened(link);
   bool open = false;
   while (bytes.size() >= 2) {
-    const std::size_t length = std::to_integer<std::size_t>(bytes[0]) | std::to_integer<std::size_t>(bytes[1]) << 8;
-    const auto part = bytes.subspan(2, std::min(length, bytes.size() - 2));
-    bytes = bytes.subspan(2 + part.size());
-    pb::ToServer message;
-    if (!message.ParseFromArray(part.data(), static_cast<int>(part.size()))) continue;
-    hub.received(link, message);
+    const auto message = next_message<pb::ToServer>(bytes);
+    if (!message) continue;
+    hub.received(link, *message);
     // As soon as the one client has joined, a round is open, and every offer is taken.
     if (!open && hub.status()["complete"].get<bool>()) {
       open = true;
@@ -121,6 +130,27 @@ void feed_shelf(std::span<const std::byte> bytes) {
   }
   const std::string parcel = read_file(folder / "parcel");
   shelf.take_in(0, 2, "a", false, parcel);  // what is there already may come again
+}
+
+void feed_weights(std::span<const std::byte> bytes) {
+  static const Layout model({{.name = "w", .shape = {2}}});
+  pb::PeerWeights announced, brought;
+  announced.set_kind(pb::PeerWeights::OFFER);
+  announced.set_length(bytes.size());
+  brought.set_chunk(bytes.data(), bytes.size());
+  std::vector<pb::PeerWeights> parts;
+  while (bytes.size() >= 2) {
+    if (auto part = next_message<pb::PeerWeights>(bytes)) parts.push_back(std::move(*part));
+  }
+  for (const auto& sent : {parts, {announced, brought}}) {
+    try {
+      Incoming incoming(model);
+      for (const auto& part : sent) incoming.add(part);
+      incoming.take();
+    } catch (const InputError&) {
+      // That is the answer.
+    }
+  }
 }
 
 }  // namespace parley::wire

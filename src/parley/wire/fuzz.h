@@ -17,4 +17,8 @@ void feed_certificate(std::span<const std::byte> bytes);
 // The bytes as the counters of a model that another peer hands over; its vectors and checksum are right.
 void feed_shelf(std::span<const std::byte> bytes);
 
+// The bytes as weights that another peer sends: messages, each behind its length as with feed_hub. What they bring is
+// also tried as the bytes of the weights themselves, announced as they should be.
+void feed_weights(std::span<const std::byte> bytes);
+
 }  // namespace parley::wire

@@ -54,6 +54,7 @@ TEST(Fuzz, NothingBreaksTheHub) {
     }
     feed_hub(std::as_bytes(std::span(bytes)));
     feed_certificate(std::as_bytes(std::span(bytes)));
+    feed_weights(std::as_bytes(std::span(bytes)));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "parley/base/errors.h"
+#include "parley/wire/compression.h"
 #include "parley/wire/facts.h"
 #include "parley/wire/tested.h"
 
@@ -34,15 +35,12 @@ bool stands_for(const Member& member, const std::vector<std::size_t>& relayed, s
   return member.client == client || std::ranges::find(relayed, client) != relayed.end();
 }
 
-std::vector<ToNode> chunks_of(std::size_t round, const Bytes& bytes) {
+std::vector<ToNode> chunks_of(std::size_t round, const Bytes& bytes, bool pack) {
+  const std::string_view plain(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::vector<ToNode> chunks;
-  for (std::size_t at = 0; at < bytes.size(); at += kChunk) {
-    chunks.push_back(message([&](pb::ToNode& to) {
-      pb::Chunk& chunk = *to.mutable_chunk();
-      chunk.set_round(round);
-      chunk.set_offset(at);
-      chunk.set_bytes(bytes.data() + at, std::min(kChunk, bytes.size() - at));
-    }));
+  for (std::size_t at = 0; at < plain.size(); at += kChunk) {
+    chunks.push_back(
+        message([&](pb::ToNode& to) { fill(*to.mutable_chunk(), round, at, plain.substr(at, kChunk), pack); }));
   }
   return chunks;
 }
@@ -166,7 +164,9 @@ void Hub::hello(Visitor& visitor, const pb::Hello& hello) {
                   true);
   }
   visitor.name = name;
+  visitor.packs = terms_.compress && std::ranges::find(hello.compressions(), kZstd) != hello.compressions().end();
   link->send(message([&](pb::ToNode& to) {
+    if (visitor.packs) to.mutable_terms()->set_compression(kZstd);
     to.mutable_terms()->set_config(terms_.config);
     to.mutable_terms()->set_rows(terms_.rows);
     to.mutable_terms()->set_measure_inputs(terms_.moments.inputs > 0);
@@ -269,6 +269,7 @@ void Hub::seat(const Visitor& visitor, const pb::Facts& facts) {
     refuse(old, visitor.name, "another connection with this name took its place", true);
   }
   found->link = visitor.link;
+  found->packs = visitor.packs;
   found->last_seen = visitor.last_seen;
   found->seen_at = timestamp();
   found->doing = "waiting";
@@ -409,11 +410,14 @@ void Hub::chunk(Seat& seat, const pb::Chunk& chunk) {
   if (seat.invited == 0 || chunk.round() != seat.invited) return;  // was on its way when the round closed
   if (!seat.incoming) return spoil(seat, "it sent an answer that it was not asked for");
   try {
-    seat.incoming->add(chunk.offset(), chunk.bytes());
+    std::string unpacked;
+    const std::string_view plain = plain_bytes(chunk, seat.packs, unpacked);
+    seat.incoming->add(chunk.offset(), plain);
+    seat.bytes_in += plain.size();
   } catch (const InputError& error) {
     return spoil(seat, error.what());
   }
-  seat.bytes_in += chunk.bytes().size();
+  seat.line_in += chunk.bytes().size();
   if (!seat.incoming->complete()) return;
   post({.kind = Event::Kind::answered, .client = seat.member.client, .bytes = seat.incoming->take()});
   seat.incoming.reset();
@@ -442,9 +446,10 @@ std::optional<std::vector<Member>> Hub::await_complete() {
 void Hub::open_round(std::size_t number, std::size_t cohort, std::uint64_t seed, const Broadcast& broadcast,
                      bool keep) {
   const Bytes bytes = broadcast.encode();
-  std::vector<ToNode> chunks = chunks_of(number, bytes);
+  std::vector<ToNode> chunks = chunks_of(number, bytes, false), packed;
+  if (terms_.compress) packed = chunks_of(number, bytes, true);
   const std::lock_guard lock(mutex_);
-  round_ = {number, cohort, seed, bytes.size(), std::move(chunks)};
+  round_ = {number, cohort, seed, bytes.size(), std::move(chunks), std::move(packed)};
   last_round_ = number;
   if (keep) return;
   events_.clear();  // of the round before; invite() sees who is here
@@ -497,7 +502,7 @@ bool Hub::send_invitation(Seat& seat, const std::function<void(pb::Invitation&)>
          invitation.set_test(round_->test);
          more(invitation);
        }));
-  for (const ToNode& chunk : round_->chunks) send(seat, chunk);
+  for (const ToNode& chunk : seat.packs ? round_->packed : round_->chunks) send(seat, chunk);
   return true;
 }
 
@@ -627,6 +632,8 @@ Json Hub::status() const {
                      {"last_seen", seat.seen_at},
                      {"bytes_in", seat.bytes_in},
                      {"bytes_out", seat.bytes_out},
+                     {"line_in", seat.line_in},
+                     {"line_out", seat.line_out},
                      {"accepted", seat.accepted},
                      {"refused", seat.refusals},
                      {"last_refusal", seat.refused},
@@ -661,7 +668,11 @@ void Hub::require_journal() const {
 
 void Hub::send(Seat& seat, ToNode message) {
   if (!seat.link) return;
-  if (message->has_chunk()) seat.bytes_out += message->chunk().bytes().size();
+  if (message->has_chunk()) {
+    const pb::Chunk& chunk = message->chunk();
+    seat.line_out += chunk.bytes().size();
+    seat.bytes_out += chunk.unpacked() > 0 ? chunk.unpacked() : chunk.bytes().size();
+  }
   seat.link->send(std::move(message));
 }
 

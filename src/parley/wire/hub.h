@@ -61,6 +61,8 @@ struct JoinTerms {
   // Where nodes have data of their own: in whose moments all are standardised, and the scales of what is not.
   WantedMoments moments = {};
   Scales scales = {};
+  // Chunks are packed by zstd, with nodes that can unpack them.
+  bool compress = false;
   // Why no relay may stand for clients; empty: one may.
   std::string no_relays = {};
 };
@@ -143,6 +145,7 @@ class Hub {
     std::shared_ptr<Link> link;
     std::string name;
     Clock::time_point last_seen;
+    bool packs = false;  // chunks are packed, both ways
   };
   struct Seat {
     Member member;
@@ -150,7 +153,10 @@ class Hub {
     std::shared_ptr<Link> link;             // null: not connected
     Clock::time_point last_seen{};
     std::string seen_at, doing = "away", refused;
-    std::size_t bytes_in = 0, bytes_out = 0, accepted = 0, refusals = 0;
+    bool packs = false;                       // chunks are packed, both ways
+    std::size_t bytes_in = 0, bytes_out = 0;  // of the encoding
+    std::size_t line_in = 0, line_out = 0;    // the same as they went over the line
+    std::size_t accepted = 0, refusals = 0;
     std::size_t invited = 0;  // the round that it may answer; 0: none
     bool offered = false;
     std::optional<Assembly> incoming;
@@ -160,7 +166,8 @@ class Hub {
     std::uint64_t seed;
     std::size_t length;
     std::vector<ToNode> chunks;
-    bool test = false;  // it is to be tested, and nothing trained
+    std::vector<ToNode> packed;  // the same for those who can unpack them; empty: nobody does
+    bool test = false;           // it is to be tested, and nothing trained
   };
 
   void hello(Visitor& visitor, const pb::Hello& hello);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "parley/base/temp_folder.h"
+#include "parley/wire/compression.h"
 
 namespace parley::wire {
 namespace {
@@ -310,6 +311,44 @@ TEST_F(RoundTest, AnInvitationIsFollowedByItsBroadcastAndAnAnswerByAVerdict) {
   hub.verdict(0, true, "");
   EXPECT_TRUE(a->last().verdict().accepted());
   EXPECT_EQ(last_audit("accepted"), "a: ");
+}
+
+// One node that can unpack, and one that cannot.
+TEST_F(HubTest, ChunksArePackedForThoseWhoCanUnpackThem) {
+  Hub packing({.config = "config", .agreement = kAgreed, .rows = true, .sizes = {5, 0, 3}, .compress = true}, 10000,
+              journal, log);
+  const auto able = std::make_shared<FakeLink>(), unable = std::make_shared<FakeLink>();
+  pb::ToServer hello = hello_of("able");
+  hello.mutable_hello()->add_compressions("zstd");
+  packing.opened(able), packing.opened(unable);
+  packing.received(able, hello), packing.received(unable, hello_of("unable"));
+  EXPECT_EQ(able->last().terms().compression(), "zstd");
+  EXPECT_EQ(unable->last().terms().compression(), "");
+  packing.received(able, facts_of(0, 5)), packing.received(unable, facts_of(2, 3));
+  State state;
+  state.add("theta", std::make_shared<const Layout>(std::vector<LayoutEntry>{{.name = "w", .shape = {1000}}}), true,
+            Flat(1000, 1.0f));
+  packing.open_round(1, 2, 1, Broadcast(state, 1));
+  for (const std::size_t client : {0, 2}) packing.invite(client, 0);
+  EXPECT_GT(unable->last().chunk().bytes().size(), 4000u);
+  EXPECT_LT(able->last().chunk().bytes().size(), 400u);
+  EXPECT_EQ(able->last().chunk().unpacked(), unable->last().chunk().bytes().size());
+  const Json nodes = packing.status()["nodes"];
+  EXPECT_EQ(nodes[0]["bytes_out"], nodes[1]["bytes_out"]);
+  EXPECT_EQ(nodes[0]["line_out"], able->last().chunk().bytes().size());
+  EXPECT_EQ(nodes[1]["line_out"], nodes[1]["bytes_out"]);
+
+  pb::ToServer answer;
+  fill(*answer.mutable_chunk(), 1, 0, std::string(5000, 'x'), true);
+  for (const std::size_t client : {0, 2}) {
+    const auto& link = client == 0 ? able : unable;
+    packing.received(link, offer_of(1, 5000));
+    packing.take(client, 5000);
+    packing.received(link, answer);
+  }
+  EXPECT_EQ(packing.status()["nodes"][0]["bytes_in"], 5000);
+  EXPECT_EQ(packing.status()["nodes"][0]["line_in"], answer.chunk().bytes().size());
+  EXPECT_NE(unable->refusal().find("that was not agreed on"), std::string::npos);
 }
 
 TEST_F(RoundTest, WhoForgotWhatItRememberedSaysSo) {

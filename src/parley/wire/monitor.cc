@@ -128,6 +128,10 @@ std::string prometheus_text(const Json& status) {
   per_node("parley_node_connected", "gauge", "Whether the node is connected.", "connected");
   per_node("parley_node_received_bytes_total", "counter", "Bytes of answers from the node.", "bytes_in");
   per_node("parley_node_sent_bytes_total", "counter", "Bytes of broadcasts to the node.", "bytes_out");
+  per_node("parley_node_received_line_bytes_total", "counter",
+           "The same as they came over the line, compressed or not.", "line_in");
+  per_node("parley_node_sent_line_bytes_total", "counter", "The same as they went over the line, compressed or not.",
+           "line_out");
   per_node("parley_node_answers_accepted_total", "counter", "Answers of the node that counted.", "accepted");
   per_node("parley_node_answers_refused_total", "counter", "Answers that did not, and rounds without one.", "refused");
   return text;

@@ -25,7 +25,9 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
   th { color: var(--faint); font-weight: 500; }
   td.n, th.n { text-align: right; }
   .on { color: var(--good); } .off { color: var(--bad); }
-  iframe { border: 0; width: 100%; height: 75vh; margin-top: 1.5rem; border-top: 1px solid var(--line); }
+  #report { position: relative; height: 75vh; margin-top: 1.5rem; border-top: 1px solid var(--line); }
+  iframe { position: absolute; inset: 0; border: 0; width: 100%; height: 100%; }
+  iframe.coming { visibility: hidden; }
 </style>
 </head>
 <body>
@@ -38,7 +40,7 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
     <tbody id="nodes"></tbody>
   </table></div>
 </main>
-<iframe id="report" title="The run's report"></iframe>
+<div id="report"></div>
 <script>
   "use strict";
   const query = location.search;
@@ -48,6 +50,35 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
     const td = row.insertCell();
     td.textContent = text;
     if (kind) td.className = kind;
+  }
+  // What the reader has moved, chosen or opened in a report, so that the next one can be put in its place unnoticed.
+  function carryOver(from, to) {
+    const inBoth = (selector, carry) => {
+      const before = from.contentDocument.querySelectorAll(selector);
+      to.contentDocument.querySelectorAll(selector).forEach((now, i) => { if (before[i]) carry(before[i], now); });
+    };
+    inBoth("details", (before, now) => { now.open = before.open; });
+    inBoth("button[aria-pressed]", (before, now) => {
+      if (before.getAttribute("aria-pressed") === "true" && now.getAttribute("aria-pressed") === "false") now.click();
+    });
+    to.contentWindow.scrollTo({ left: from.contentWindow.scrollX, top: from.contentWindow.scrollY, behavior: "instant" });
+  }
+  // The new report is loaded behind the old one, which goes when it is there.
+  function showReport() {
+    const place = document.getElementById("report");
+    if (place.querySelector(".coming")) return false;
+    const coming = document.createElement("iframe");
+    coming.title = "The run's report";
+    coming.className = "coming";
+    coming.addEventListener("load", () => {
+      const old = place.querySelector("iframe:not(.coming)");
+      try { if (old) carryOver(old, coming); } catch (error) { /* it is shown from its top */ }
+      coming.className = "";
+      if (old) old.remove();
+    }, { once: true });
+    coming.src = "report" + query;
+    place.append(coming);
+    return true;
   }
   async function refresh() {
     const summary = document.getElementById("summary");
@@ -73,10 +104,7 @@ inline constexpr const char* kMonitorPage = R"html(<!doctype html>
         cell(row, size(n.bytes_out), "n");
         cell(row, n.last_refusal);
       }
-      if (status.round !== shownRound) {
-        shownRound = status.round;
-        document.getElementById("report").src = "report" + query;
-      }
+      if (status.round !== shownRound && showReport()) shownRound = status.round;
     } catch (error) {
       summary.textContent = "the server does not answer; trying again";
     }

@@ -20,6 +20,8 @@ Json some_status() {
              {"connected", true},
              {"bytes_in", 10},
              {"bytes_out", 20},
+             {"line_in", 5},
+             {"line_out", 6},
              {"accepted", 2},
              {"refused", 0}}}}};
 }

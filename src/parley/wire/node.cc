@@ -13,6 +13,7 @@
 #include "parley/base/version.h"
 #include "parley/store/folder_lock.h"
 #include "parley/store/run_folder.h"
+#include "parley/wire/compression.h"
 #include "parley/wire/credentials.h"
 #include "parley/wire/federation.grpc.pb.h"
 #include "parley/wire/protocol.h"
@@ -84,6 +85,7 @@ struct Node::Parts {
   // A write may block for as long as the server does not read, so that it has a lock of its own.
   std::mutex write_mutex;
   grpc::ClientReaderWriter<pb::ToServer, pb::ToNode>* stream = nullptr;  // of the connection in use
+  std::optional<std::size_t> asked_round;                                // on that connection: the last round
   std::shared_ptr<const Outcome> offered;                                // on that connection; waits for Take
   std::mutex mutex;
   std::condition_variable changed;
@@ -97,6 +99,7 @@ struct Node::Parts {
   std::optional<OwnExperiment> own;
   std::size_t longest = 0;  // broadcast
   std::optional<std::pair<Question, Assembly>> incoming;
+  bool packs = false;  // chunks are packed on this connection, both ways
 
   Parts(NodeSetup given, const Log& to) : setup(std::move(given)), log(to), lock(setup.folder) {}
 
@@ -174,6 +177,7 @@ Ending Node::Parts::converse() {
     if (stopping) call.TryCancel();
     context = &call;
     stream = talk.get();
+    asked_round.reset();
     offered.reset();
   }
   incoming.reset();
@@ -185,6 +189,7 @@ Ending Node::Parts::converse() {
     hello.mutable_hello()->set_protocol(kProtocol);
     hello.mutable_hello()->set_program(kVersion);
     hello.mutable_hello()->set_name(setup.name);
+    hello.mutable_hello()->add_compressions(kZstd);
     std::exception_ptr failed;
     try {
       if (send(hello)) {
@@ -251,6 +256,7 @@ bool Node::Parts::vector_part(const pb::ToNode& message) {
 }
 
 void Node::Parts::join(const pb::Terms& terms) {
+  packs = terms.compression() == kZstd;
   const ServerTerms said{.config = terms.config(),
                          .rows = terms.rows(),
                          .measure_inputs = terms.measure_inputs(),
@@ -331,12 +337,17 @@ void Node::Parts::invited(const pb::Invitation& invitation) {
 void Node::Parts::chunk(const pb::Chunk& chunk) {
   if (!incoming || chunk.round() != incoming->first.round) return;
   auto& [question, assembly] = *incoming;
-  assembly.add(chunk.offset(), chunk.bytes());
+  std::string unpacked;
+  assembly.add(chunk.offset(), plain_bytes(chunk, packs, unpacked));
   if (!assembly.complete()) return;
   question.broadcast = assembly.take();
   Question complete = std::move(question);
   incoming.reset();
   log.say("invited", {{"node", setup.name}, {"round", std::to_string(complete.round)}});
+  {
+    const std::lock_guard guard(write_mutex);
+    asked_round = complete.round;
+  }
   worker->ask(std::move(complete));
 }
 
@@ -364,7 +375,8 @@ void Node::Parts::offer(const std::shared_ptr<const Outcome>& outcome) {
     log.say("no answer", {{"node", setup.name}, {"reason", outcome->refusal}});
   }
   const std::lock_guard guard(write_mutex);
-  if (stream == nullptr || offered == outcome) return;  // the server will ask again, or knows
+  // On a new connection the server will ask again; before that, an offer would be out of order.
+  if (stream == nullptr || asked_round != outcome->round || offered == outcome) return;
   offered = outcome;
   stream->Write(message);
 }
@@ -376,12 +388,10 @@ void Node::Parts::deliver(std::size_t round) {
     outcome = offered;
   }
   if (!outcome || outcome->round != round) return;
-  const auto* bytes = reinterpret_cast<const char*>(outcome->update.data());
-  for (std::size_t at = 0; at < outcome->update.size(); at += kChunk) {
+  const std::string_view plain(reinterpret_cast<const char*>(outcome->update.data()), outcome->update.size());
+  for (std::size_t at = 0; at < plain.size(); at += kChunk) {
     pb::ToServer message;
-    message.mutable_chunk()->set_round(round);
-    message.mutable_chunk()->set_offset(at);
-    message.mutable_chunk()->set_bytes(bytes + at, std::min(kChunk, outcome->update.size() - at));
+    fill(*message.mutable_chunk(), round, at, plain.substr(at, kChunk), packs);
     if (!send(message)) return;
   }
 }

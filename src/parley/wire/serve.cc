@@ -5,6 +5,7 @@
 
 #include "parley/base/errors.h"
 #include "parley/store/folder_lock.h"
+#include "parley/wire/compression.h"
 #include "parley/wire/folded.h"
 #include "parley/wire/keys.h"
 #include "parley/wire/monitor.h"
@@ -76,6 +77,7 @@ JoinTerms terms_of(const Experiment& experiment) {
           .sizes = nodes == 0 ? experiment.sizes : std::vector<std::size_t>(nodes),
           .moments = nodes == 0 ? WantedMoments{} : moments_wanted(experiment),
           .scales = {.inputs = experiment.federated.data.train->transform, .targets = {}},
+          .compress = experiment.settings.serve.text("compression") == kZstd,
           .no_relays = why_no_relays(experiment)};
 }
 

@@ -20,7 +20,10 @@ class Stream final : public grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>, p
   // Keeps itself alive until OnDone.
   static Stream* start(Hub& hub, grpc::CallbackServerContext& context) {
     auto stream = std::shared_ptr<Stream>(new Stream(hub, context));
-    stream->self_ = stream;
+    {
+      const std::lock_guard lock(stream->mutex_);
+      stream->self_ = stream;
+    }
     hub.opened(stream);
     stream->StartRead(&stream->incoming_);
     return stream.get();
@@ -45,11 +48,12 @@ class Stream final : public grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>, p
   std::string serial() const override { return serial_; }
 
   void OnReadDone(bool ok) override {
+    const auto self = own();
     if (!ok) {
-      hub_.closed(self_);
+      hub_.closed(self);
       return close();
     }
-    hub_.received(self_, incoming_);
+    hub_.received(self, incoming_);
     incoming_.Clear();  // a chunk's memory; there may be many streams
     const std::lock_guard lock(mutex_);
     if (!finished_) StartRead(&incoming_);
@@ -67,11 +71,10 @@ class Stream final : public grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>, p
   }
 
   void OnDone() override {
-    hub_.closed(self_);
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
+    const auto self = own();
+    hub_.closed(self);
+    const std::lock_guard lock(mutex_);
+    done_ = true;
     self_.reset();
   }
 
@@ -81,6 +84,12 @@ class Stream final : public grpc::ServerBidiReactor<pb::ToServer, pb::ToNode>, p
         context_(&context),
         identity_(property(*context.auth_context(), GRPC_X509_CN_PROPERTY_NAME)),
         serial_(serial_of(property(*context.auth_context(), GRPC_X509_PEM_CERT_PROPERTY_NAME))) {}
+
+  // gRPC sees to it that a stream is ready before its first callback; the lock lets a race detector see it, too.
+  std::shared_ptr<Stream> own() {
+    const std::lock_guard lock(mutex_);
+    return self_;
+  }
 
   void finish() {
     if (finished_) return;

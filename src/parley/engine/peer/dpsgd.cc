@@ -1,7 +1,6 @@
 #include "parley/engine/peer/dpsgd.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "parley/base/errors.h"
 
@@ -56,25 +55,14 @@ RoundReport Dpsgd::round(std::size_t number, const RoundProgress& done) {
   admit(report);
   const auto present = members();
   const auto trained = train(present, std::vector<std::size_t>(present.size(), number));
-  std::vector<Flat> steps(present.size());  // x_i − η g_i(x_i) less x_i, where mixing comes before it
+  std::vector<Offer> offers(present.size());
   for (std::size_t i = 0; i < present.size(); ++i) {
     count(trained[i], present[i], report);
     if (done) done(i + 1, present.size());
-    if (!trained[i].update) continue;  // whose training failed mixes what it had
-    const Flat& after = (*trained[i].update)["theta"];
-    const auto own = theta(present[i]);
-    if (mixes_old_weights_) {
-      steps[i].resize(own.size());
-      std::ranges::transform(after, own, steps[i].begin(), std::minus<>());
-    } else {
-      std::ranges::copy(after, own.begin());
-    }
+    const Flat* after = trained[i].update ? &(*trained[i].update)["theta"] : nullptr;
+    offers[i] = offer_of(theta(present[i]), after ? *after : std::span<const float>(), mixes_old_weights_);
   }
-  mix(present, report);
-  for (std::size_t i = 0; i < present.size(); ++i) {
-    const auto own = theta(present[i]);
-    for (std::size_t j = 0; j < steps[i].size(); ++j) own[j] += steps[i][j];  // Eq. 3.15
-  }
+  mix_all(present, offers, report);
   report.simulated_seconds = now() - began;
   close(report, now());
   for (const std::size_t node : present) {
@@ -96,21 +84,21 @@ std::vector<std::vector<std::size_t>> Dpsgd::pair_up(const std::vector<std::size
   return partners;
 }
 
-void Dpsgd::mix(const std::vector<std::size_t>& members, RoundReport& report) {
+void Dpsgd::mix_all(const std::vector<std::size_t>& members, const std::vector<Offer>& offers, RoundReport& report) {
   std::vector<double> end = ready_;
   for (const std::size_t node : members) end[node] += network_.pace().training_seconds(node, nodes_.steps(node));
   const auto partners = pair_up(members, end);
+  const auto offer_by = [&](std::size_t node) -> const Offer& {
+    return offers[static_cast<std::size_t>(std::ranges::lower_bound(members, node) - members.begin())];
+  };
   std::vector<Flat> mixed(members.size());
   workers_.run(members.size(), [&](ClientSide&, std::size_t index) {
     const std::size_t node = members[index];
-    const auto own = theta(node);
-    FlatDouble sum(own.begin(), own.end());
+    std::vector<Partner> met;
     for (const std::size_t other : partners[node]) {
-      const double weight = 1.0 / (1.0 + static_cast<double>(std::max(partners[node].size(), partners[other].size())));
-      const auto theirs = theta(other);
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * (double{theirs[i]} - double{own[i]});
+      met.push_back({offer_by(other).weights, metropolis_share(partners[node].size(), partners[other].size())});
     }
-    mixed[index].assign(sum.begin(), sum.end());
+    mixed[index] = mix(offers[index], met);
   });
   for (std::size_t i = 0; i < members.size(); ++i) {
     const std::size_t node = members[i];

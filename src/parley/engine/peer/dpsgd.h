@@ -9,6 +9,7 @@
 // it trains.
 #pragma once
 
+#include "parley/engine/peer/mixing.h"
 #include "parley/engine/peer/residents.h"
 
 namespace parley {
@@ -28,7 +29,7 @@ class Dpsgd final : public Residents {
   std::vector<std::size_t> members();
   std::vector<std::vector<std::size_t>> pair_up(const std::vector<std::size_t>& members,
                                                 const std::vector<double>& end) const;
-  void mix(const std::vector<std::size_t>& members, RoundReport& report);
+  void mix_all(const std::vector<std::size_t>& members, const std::vector<Offer>& offers, RoundReport& report);
 
   bool mixes_old_weights_;     // and adds the step to the mixture
   std::size_t model_bytes_;    // of a message

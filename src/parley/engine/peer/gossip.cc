@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parley/base/errors.h"
+#include "parley/engine/peer/mixing.h"
 
 namespace parley {
 
@@ -78,7 +79,7 @@ void Gossip::arrive(const PeerEvent& event, RoundReport& report) {
     ++report.extra["lost_visits"];
     return;
   }
-  merge(node, message.mapped());
+  merge_by_age(theta(node), age_[node], {message.mapped().weights, message.mapped().age});
   begin(node, report);
 }
 
@@ -100,16 +101,6 @@ void Gossip::begin(std::size_t node, RoundReport& report) {
   begun_[node] = true;
   free_[node] = end;
   events_.plan(end, node, Kind::leave, 0);
-}
-
-void Gossip::merge(std::size_t node, const Message& message) {
-  const double total = static_cast<double>(age_[node] + message.age);
-  const double share = total == 0.0 ? 0.5 : static_cast<double>(message.age) / total;
-  const auto own = theta(node);
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    own[i] = static_cast<float>((1.0 - share) * own[i] + share * message.weights[i]);
-  }
-  age_[node] = std::max(age_[node], message.age);
 }
 
 void Gossip::leave(std::size_t node, RoundReport& report) {

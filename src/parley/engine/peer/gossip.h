@@ -36,8 +36,6 @@ class Gossip final : public Residents {
   // Begins to train what the node holds, unless it dies before that is done.
   void begin(std::size_t node, RoundReport& report);
   void leave(std::size_t node, RoundReport& report);
-  // Own weights and age towards the message's, each by its share of the two ages.
-  void merge(std::size_t node, const Message& message);
   void train_begun();
   void stage();
 

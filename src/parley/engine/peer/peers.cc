@@ -104,7 +104,9 @@ PeerRegistry peers() {
   registry.add({.name = "gossip",
                 .summary = "Gossip learning: nodes send their models to random neighbours, which merge and train them.",
                 .source = "Hegedűs et al. 2019",
-                .options = {{"period", 1.0, "simulated seconds between two messages of a node", above(0.0)}}},
+                .options = {{"period", 1.0,
+                             "seconds between two messages of a node: simulated ones, or with parley peer real ones",
+                             above(0.0)}}},
                {.check = check_residents, .make = make<Gossip>});
   return registry;
 }

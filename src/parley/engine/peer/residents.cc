@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "parley/base/errors.h"
+#include "parley/engine/peer/mixing.h"
 
 namespace parley {
 
@@ -55,16 +56,10 @@ void Residents::close(RoundReport& report, double now) {
     fail<RunError>("round {}: no training was accepted; {}", report.round, fmt::join(report.refused, "; "));
   }
   report.train_loss /= static_cast<double>(report.examples);
-  const auto living = network_.living(now);
-  FlatDouble sum(experiment_.layout->size(), 0.0);
-  for (const std::size_t node : living) {
-    const auto weights = theta(node);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weights[i];
-  }
+  std::vector<std::span<const float>> living;
+  for (const std::size_t node : network_.living(now)) living.push_back(theta(node));
   if (living.empty()) return;  // the mean stays that of the last who lived
-  const auto mean = state_.at("theta");
-  for (std::size_t i = 0; i < sum.size(); ++i)
-    mean[i] = static_cast<float>(sum[i] / static_cast<double>(living.size()));
+  std::ranges::copy(mean_of(living), state_.at("theta").begin());
 }
 
 Evaluation Residents::evaluate(const Dataset& data) {
