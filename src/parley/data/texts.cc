@@ -6,11 +6,11 @@
 #include "parley/data/characters.h"
 #include "parley/data/formats.h"
 #include "parley/data/locate.h"
-#include "parley/data/read/bytes.h"
 #include "parley/data/read/labels.h"
 #include "parley/data/read/plays.h"
 #include "parley/data/read/tweets.h"
 #include "parley/data/select.h"
+#include "parley/data/word_vectors.h"
 #include "parley/data/words.h"
 
 namespace parley {
@@ -47,37 +47,21 @@ void append_sequences(std::span<const std::uint8_t> text, const Cut& cut, std::i
 
 // ── sentiment140 ──
 
-// The first column of GloVe's file.
-std::vector<std::string> read_glove_words(const fs::path& path, std::size_t most) {
-  const std::string text = read_unpacked(path);
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < text.size() && words.size() < most;) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    const std::size_t space = line.find(' ');
-    if (space == 0 || space == line.npos) {
-      fail("{}:{}: expected a word and its vector; unpack the file again", path.string(), words.size() + 1);
-    }
-    words.emplace_back(line.substr(0, space));
-    begin = end + 1;
-  }
-  return words;
-}
-
-Vocabulary vocabulary_for(std::span<const std::string> training, const Options& options, const DataRoots& roots) {
-  const auto most = static_cast<std::size_t>(options.integer("words"));
-  if (options.text("vocabulary") == "training") return Vocabulary(common_words(training, most));
-  const std::string file = "glove.6B.50d.head.txt";
-  const fs::path folder = folder_with(roots, "sentiment140", "glove", file, "put GloVe's vectors there");
-  return Vocabulary(read_glove_words(folder / file, most));
-}
-
 using Rows = std::vector<std::uint32_t>;
 
 std::vector<std::string> pick(const std::vector<std::string>& from, const Rows& rows) {
   std::vector<std::string> picked;
   for (const auto row : rows) picked.push_back(from[row]);
   return picked;
+}
+
+std::vector<std::string> known_words(std::span<const std::string> training, const Options& options,
+                                     const DataRoots& roots) {
+  const auto most = static_cast<std::size_t>(options.integer("words"));
+  if (options.text("vocabulary") == "training") return common_words(training, most);
+  const std::string file = "glove.6B.50d.head.txt";
+  const fs::path folder = folder_with(roots, "sentiment140", "glove", file, "put GloVe's vectors there");
+  return read_word_vectors(folder / file, most).words;
 }
 
 // Training and test rows. The file has long stretches of one mood; in a random order neither the first rows
@@ -89,6 +73,15 @@ std::pair<Rows, Rows> split_tweets(std::size_t count, const Options& options) {
   order.shuffle(std::span(train));
   order.shuffle(std::span(test));
   return {std::move(train), std::move(test)};
+}
+
+Tweets find_tweets(const DataRoots& roots) {
+  const std::string file = "sentiment140_union.csv";
+  const fs::path folder =
+      folder_with(roots, "sentiment140", "sentiment140", file, "put the tweets of Sentiment140 there");
+  Tweets tweets = read_tweets(folder / file);
+  if (tweets.labels.size() < 2) fail("{}: one tweet; expected two or more", (folder / file).string());
+  return tweets;
 }
 
 Dataset tweets_as_tokens(const Tweets& tweets, const Rows& rows, const Vocabulary& vocabulary, std::size_t length) {
@@ -133,20 +126,24 @@ TrainTest load_shakespeare(const Options& options, const DataRoots& roots) {
 }
 
 TrainTest load_sentiment140(const Options& options, const DataRoots& roots) {
-  const std::string file = "sentiment140_union.csv";
-  const fs::path folder =
-      folder_with(roots, "sentiment140", "sentiment140", file, "put the tweets of Sentiment140 there");
-  const Tweets tweets = read_tweets(folder / file);
-  if (tweets.labels.size() < 2) fail("{}: one tweet; expected two or more", (folder / file).string());
+  const Tweets tweets = find_tweets(roots);
   const auto length = static_cast<std::size_t>(options.integer("length"));
   const auto [train_rows, test_rows] = split_tweets(tweets.labels.size(), options);
-  const Vocabulary vocabulary = vocabulary_for(pick(tweets.texts, train_rows), options, roots);
+  const Vocabulary vocabulary(known_words(pick(tweets.texts, train_rows), options, roots));
   Dataset train = tweets_as_tokens(tweets, train_rows, vocabulary, length);
   Dataset test = tweets_as_tokens(tweets, test_rows, vocabulary, length);
   NumberedUsers users = number_users(pick(tweets.users, train_rows), pick(tweets.users, test_rows));
   train.users = std::move(users.train);
   test.users = std::move(users.test);
   return share(std::move(train), std::move(test));
+}
+
+std::vector<std::string> token_words(const Options& data, const DataRoots& roots) {
+  if (const std::string& name = data.text("name"); name != "sentiment140") {
+    fail("data.name = \"{}\": its inputs are not words; expected sentiment140", name);
+  }
+  const Tweets tweets = find_tweets(roots);
+  return known_words(pick(tweets.texts, split_tweets(tweets.labels.size(), data).first), data, roots);
 }
 
 }  // namespace parley

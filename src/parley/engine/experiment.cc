@@ -16,6 +16,7 @@
 #include "parley/engine/cohort.h"
 #include "parley/engine/peer/peers.h"
 #include "parley/engine/time_budget.h"
+#include "parley/engine/word_embedding.h"
 #include "parley/methods/aggregate.h"
 #include "parley/methods/optimizer_state.h"
 #include "parley/tensor/safetensors.h"
@@ -72,6 +73,7 @@ Flat weights_from(const std::string& key, const std::string& file, const Layout&
 Flat initial_weights(Model& model, const Settings& settings) {
   const Layout& layout = model.layout();
   if (const std::string& file = settings.model.text("init"); !file.empty()) {
+    refuse_word_vectors(settings);
     return weights_from("model.init", file, layout);
   }
   Flat weights(model.parameters().begin(), model.parameters().end());
@@ -79,6 +81,7 @@ Flat initial_weights(Model& model, const Settings& settings) {
     Stream stream(static_cast<std::uint64_t>(settings.run.integer("seed")), "initial weights");
     initialise(layout, weights, stream);
   }
+  use_word_vectors(settings, layout, weights);
   return weights;
 }
 

@@ -8,6 +8,7 @@
 #include "parley/base/errors.h"
 #include "parley/model/evaluation.h"
 #include "parley/model/losses.h"
+#include "parley/model/stacked_mlp.h"
 
 namespace parley {
 namespace {
@@ -28,24 +29,75 @@ Batch part_of(const Batch& batch, std::size_t begin, std::size_t end) {
       .size = end - begin, .inputs = rows(batch.inputs), .labels = rows(batch.labels), .targets = rows(batch.targets)};
 }
 
-// Σ over examples and outputs of (ŷ − y)².
-double error_sum(Model& model, const Batch& batch, Flat& outputs) {
-  const std::size_t width = model.outputs();
-  outputs.resize(batch.size * width);
-  model.predict(batch, outputs);
-  if (model.loss() == Loss::cross_entropy) {
-    for (std::size_t i = 0; i < batch.size; ++i) softmax(std::span(outputs).subspan(i * width, width));
+// Σ over examples and outputs of (ŷ − y)², of raw outputs, which are overwritten.
+double error_sum(Loss loss, const Batch& batch, std::size_t width, std::span<float> outputs) {
+  if (loss == Loss::cross_entropy) {
+    for (std::size_t i = 0; i < batch.size; ++i) softmax(outputs.subspan(i * width, width));
   }
   return squared_error(batch, width, outputs) * static_cast<double>(outputs.size());
 }
 
-// The same of a whole block, in pieces whose activations stay small.
-double block_error_sum(Model& model, const Batch& block, Flat& outputs) {
-  double sum = 0.0;
-  for (std::size_t at = 0; at < block.size; at += kEvaluationChunk) {
-    sum += error_sum(model, part_of(block, at, std::min(at + kEvaluationChunk, block.size)), outputs);
+// Adds to the errors of all candidates on a block of examples, in pieces whose activations stay small.
+class OneByOne {
+ public:
+  explicit OneByOne(Model& model) : model_(model) {}
+
+  void measure(const Batch& block, const WriteCandidate& write, std::span<double> errors) {
+    const auto weights = model_.parameters().first(model_.layout().trainable());
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      write(i, weights);
+      for (std::size_t at = 0; at < block.size; at += kEvaluationChunk) {
+        const Batch piece = part_of(block, at, std::min(at + kEvaluationChunk, block.size));
+        outputs_.resize(piece.size * model_.outputs());
+        model_.predict(piece, outputs_);
+        errors[i] += error_sum(model_.loss(), piece, model_.outputs(), outputs_);
+      }
+    }
   }
-  return sum;
+
+ private:
+  Model& model_;
+  Flat outputs_;
+};
+
+// The same for small dense networks, as many at a time as make the first layers' product wide.
+class Stacked {
+ public:
+  Stacked(const MlpPlan& plan, std::size_t candidates)
+      : plan_(plan), most_(std::min(networks_to_stack(plan), candidates)), stack_(plan, most_) {}
+
+  void measure(const Batch& block, const WriteCandidate& write, std::span<double> errors) {
+    for (std::size_t first = 0; first < errors.size(); first += most_) {
+      const std::size_t count = std::min(most_, errors.size() - first);
+      stack_.load(count, [&](std::size_t k, std::span<float> weights) { write(first + k, weights); });
+      for (std::size_t at = 0; at < block.size; at += kEvaluationChunk) {
+        add(part_of(block, at, std::min(at + kEvaluationChunk, block.size)), errors.subspan(first, count));
+      }
+    }
+  }
+
+ private:
+  void add(const Batch& piece, std::span<double> errors) {
+    const std::size_t width = plan_.widths.back(), each = piece.size * width;
+    outputs_.resize(errors.size() * each);
+    stack_.predict(piece, outputs_);
+    for (std::size_t k = 0; k < errors.size(); ++k) {
+      errors[k] += error_sum(plan_.loss, piece, width, std::span(outputs_).subspan(k * each, each));
+    }
+  }
+
+  const MlpPlan& plan_;
+  std::size_t most_;
+  StackedMlp stack_;
+  Flat outputs_;
+};
+
+template <class How>
+void measure_blocks(How how, const View& data, const WriteCandidate& write, std::span<double> errors) {
+  BatchBuffer buffer;
+  for (std::size_t at = 0; at < data.size(); at += kBlock) {
+    how.measure(buffer.gather_range(data, at, std::min(at + kBlock, data.size())), write, errors);
+  }
 }
 
 }  // namespace
@@ -64,17 +116,12 @@ void require_comparable(const Task& task) {
 
 void measure_fitness(const ClientTask& task, const View& data, const WriteCandidate& write, Update& update) {
   task.load();
-  const auto weights = task.model.parameters().first(task.model.layout().trainable());
   Flat& fitness = update[kFitness];
   std::vector<double> errors(fitness.size(), 0.0);
-  BatchBuffer buffer;
-  Flat outputs;
-  for (std::size_t at = 0; at < data.size(); at += kBlock) {
-    const Batch block = buffer.gather_range(data, at, std::min(at + kBlock, data.size()));
-    for (std::size_t i = 0; i < errors.size(); ++i) {
-      write(i, weights);
-      errors[i] += block_error_sum(task.model, block, outputs);
-    }
+  if (const MlpPlan* plan = plan_of(task.model); plan != nullptr && networks_to_stack(*plan) > 1) {
+    measure_blocks(Stacked(*plan, errors.size()), data, write, errors);
+  } else {
+    measure_blocks(OneByOne(task.model), data, write, errors);
   }
   update.training = {.examples = data.size() * errors.size(), .steps = errors.size()};
   bool any = false;

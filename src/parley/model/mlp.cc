@@ -36,6 +36,7 @@ class Mlp final : public Model {
     return make_variational_mlp(plan_, with_private);
   }
   void observe(LayerObserver observer) override { observer_ = std::move(observer); }
+  const MlpPlan& plan() const { return plan_; }
 
   double backward(const Batch& batch) override;
   void predict(const Batch& batch, std::span<float> outputs) override;
@@ -201,6 +202,11 @@ MlpPlan plan_mlp(const Options& options, const Task& task) {
 
 std::unique_ptr<Model> make_native_mlp(const MlpPlan& plan) {
   return std::make_unique<Mlp>(plan);
+}
+
+const MlpPlan* plan_of(const Model& model) {
+  const auto* const mlp = dynamic_cast<const Mlp*>(&model);
+  return mlp == nullptr ? nullptr : &mlp->plan();
 }
 
 void add_linear(ModelRegistry& registry) {

@@ -33,6 +33,8 @@ void draw_dropout(Stream& noise, double dropout, std::span<float> mask);
 
 MlpPlan plan_mlp(const Options& options, const Task& task);
 std::unique_ptr<Model> make_native_mlp(const MlpPlan& plan);
+// What such a network was made from; null for any other model.
+const MlpPlan* plan_of(const Model& model);
 // Dense layers of Gaussian weights with local reparametrisation (Kingma et al. 2015): not the weights of a batch but
 // each example's outputs are drawn, which has less noise and costs two products in place of one.
 //

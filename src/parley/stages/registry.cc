@@ -1,5 +1,6 @@
 #include "parley/stages/clip.h"
 #include "parley/stages/quantise.h"
+#include "parley/stages/sparsify.h"
 #include "parley/stages/stage.h"
 
 namespace parley {
@@ -12,6 +13,7 @@ StageRegistry stages() {
   StageRegistry registry("stage");
   add_clip(registry);
   add_quantise(registry);
+  add_sparsify(registry);
   return registry;
 }
 

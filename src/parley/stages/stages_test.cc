@@ -26,6 +26,14 @@ std::unique_ptr<Stage> quantise(std::int64_t bits) {
   return make("quantise", "quantise_bits", bits);
 }
 
+std::unique_ptr<Stage> sparsify(double share, bool feedback = false) {
+  const StageRegistry registry = stages();
+  Options options("stages", registry.at("sparsify").about.options);
+  options.set("sparsify_share", share);
+  options.set("sparsify_feedback", feedback);
+  return registry.at("sparsify").make(options);
+}
+
 // A round whose weights travel as themselves ("theta", relative to the broadcast) beside a plain difference ("delta").
 class Stages : public testing::Test {
  protected:
@@ -50,8 +58,12 @@ class Stages : public testing::Test {
     return result;
   }
   Update staged(const Stage& stage, const Schema& schema, const std::vector<Flat>& channels, std::uint64_t seed = 1) {
-    Update result = update(schema, channels);
     ClientMemory memory;
+    return staged(stage, schema, channels, memory, seed);
+  }
+  Update staged(const Stage& stage, const Schema& schema, const std::vector<Flat>& channels, ClientMemory& memory,
+                std::uint64_t seed = 1) {
+    Update result = update(schema, channels);
     const std::string prefix = stage_prefix(0);
     const Secrets secrets = system_secrets;
     stage.forward({.broadcast = Broadcast(state_),
@@ -110,7 +122,7 @@ TEST_F(Stages, ClipMeasuresFromTheBroadcastNotFromZero) {
 TEST_F(Stages, WhatIsNotFiniteIsLeftForTheCheck) {
   const Schema schema = both(3, 2);
   for (const float bad : {kNan, kInfinity, -kInfinity}) {
-    for (const auto* stage : {"clip", "quantise"}) {
+    for (const auto* stage : {"clip", "quantise", "sparsify"}) {
       const auto one = stages().at(stage).make(Options("stages", stages().at(stage).about.options));
       const Update result = staged(*one, schema, {{1.0f, -2.0f, 0.5f}, {9.0f, bad}});
       EXPECT_THROW(result.check(schema), RefusedUpdate) << stage << " hid " << bad;
@@ -235,6 +247,48 @@ TEST_F(Stages, WhatWasMeasuredBehindTheWeightsIsLeftAlone) {
   EXPECT_EQ(rounded["theta"].back(), theta.back());
   EXPECT_EQ(rounded["delta"], (Flat{0.1f, 7.0f}));
   EXPECT_EQ(rounded.packing("delta").bytes.size(), 1u + 4u + 1u + 4u);  // bits, step, four bits, what was measured
+}
+
+TEST_F(Stages, SparsifySendsTheLargestOfEachTensorAndLeavesTheRestOnTheBroadcast) {
+  const auto two = std::make_shared<const Layout>(
+      std::vector<LayoutEntry>{{.name = "w", .shape = {2}}, {.name = "b", .shape = {1}, .role = Role::bias}});
+  const Schema schema{.channels = {{.name = "theta", .layout = two, .relative_to = "theta"}}};
+  // By themselves both weights moved more than the bias: it is sent as the largest of its own tensor.
+  const Update half = staged(*sparsify(0.5), schema, {{1.5f, -2.25f, 0.53125f}});
+  EXPECT_EQ(half["theta"], (Flat{1.5f, -2.0f, 0.53125f}));
+  const Update all = staged(*sparsify(1.0), schema, {{1.5f, -2.25f, 0.53125f}});
+  EXPECT_EQ(all["theta"], (Flat{1.5f, -2.25f, 0.53125f}));
+}
+
+TEST_F(Stages, SparsifySendsWhatItCounts) {
+  Flat moved(1000);
+  for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = i % 100 == 7 ? static_cast<float>(i) : 0.001f;
+  // How many segments, its length, how places are told, what the rest is, how many; places and values.
+  constexpr std::size_t kHead = 4 + 8 + 1 + 4 + 4;
+  EXPECT_EQ(staged(*sparsify(0.01), alone(1000), {moved}).packing("delta").bytes.size(), kHead + 10 * 8);
+  EXPECT_EQ(staged(*sparsify(0.5), alone(2), {{3.0f, 0.5f}}).channels()[0], (Flat{3.0f, 0.0f}));
+}
+
+// What is held back in one round is not lost: over the rounds everything is sent but the last rest.
+TEST_F(Stages, WithFeedbackSparsifyCarriesWhatItDidNotSend) {
+  const Schema schema = both(3, 2);
+  const auto stage = sparsify(0.4, true);
+  ClientRecord record;
+  Flat sent(2, 0.0f);
+  for (int round = 0; round < 3; ++round) {
+    ClientMemory memory(record);
+    const Update result = staged(*stage, schema, {theta_, {4.0f, 3.0f}}, memory);
+    EXPECT_EQ(result["theta"], theta_);
+    for (std::size_t i = 0; i < 2; ++i) sent[i] += result["delta"][i];
+    record = *memory.take();
+  }
+  // (4, 3): 4 goes; (4, 6): 6 goes; (8, 3): 8 goes.
+  EXPECT_EQ(sent, (Flat{12.0f, 6.0f}));
+  EXPECT_EQ(record.at(stage_prefix(0) + "delta"), (Flat{0.0f, 3.0f}));
+
+  ClientMemory memory(ClientRecord{{"other", {1.0f}}});
+  staged(*sparsify(0.4, false), schema, {theta_, {4.0f, 3.0f}}, memory);
+  EXPECT_FALSE(memory.take().has_value());
 }
 
 // A later stage changes what an earlier one packed; what travels is what it left.

@@ -4,11 +4,17 @@
 #include <bit>
 
 #include "parley/base/errors.h"
+#include "parley/update/changes.h"
 
 namespace parley {
 namespace {
 
-enum class Places : std::uint8_t { all = 0, indices = 1, bits = 2 };
+// The last two are of a changed copy, whose other numbers are the broadcast's.
+enum class Places : std::uint8_t { all = 0, indices = 1, bits = 2, changed_indices = 3, changed_bits = 4 };
+
+bool as_indices(Places places) {
+  return places == Places::indices || places == Places::changed_indices;
+}
 
 // By their bits, so that −0 and 0 stay what they are.
 bool same(float a, float b) {
@@ -16,36 +22,50 @@ bool same(float a, float b) {
 }
 
 Places cheapest_places(std::size_t kept, std::size_t size) {
-  const std::size_t as_indices = kept * (sizeof(std::uint32_t) + sizeof(float));
-  const std::size_t as_bits = (size + 7) / 8 + kept * sizeof(float);
-  if (std::min(as_indices, as_bits) >= size * sizeof(float)) return Places::all;
-  return as_indices < as_bits ? Places::indices : Places::bits;
+  const std::size_t by_indices = kept * (sizeof(std::uint32_t) + sizeof(float));
+  const std::size_t by_bits = (size + 7) / 8 + kept * sizeof(float);
+  if (std::min(by_indices, by_bits) >= size * sizeof(float)) return Places::all;
+  return by_indices < by_bits ? Places::indices : Places::bits;
+}
+
+// The places where `differs` is true.
+template <class Differs>
+std::vector<std::uint32_t> places_where(std::size_t size, Differs differs) {
+  std::vector<std::uint32_t> places;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (differs(i)) places.push_back(static_cast<std::uint32_t>(i));
+  }
+  return places;
+}
+
+void put_kept(ByteBuffer& to, std::span<const float> values, std::span<const std::uint32_t> kept, Places places) {
+  put(to, static_cast<std::uint32_t>(kept.size()));
+  if (as_indices(places)) {
+    put_all(to, kept);
+  } else {
+    std::size_t next = 0;
+    for (std::size_t byte = 0; byte < (values.size() + 7) / 8; ++byte) {
+      unsigned marks = 0;
+      for (; next < kept.size() && kept[next] / 8 == byte; ++next) marks |= 1u << (kept[next] % 8);
+      put(to, static_cast<std::uint8_t>(marks));
+    }
+  }
+  for (const auto i : kept) put(to, values[i]);
 }
 
 void put_segment(ByteBuffer& to, std::span<const float> values, float rest) {
-  std::vector<std::uint32_t> kept;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!same(values[i], rest)) kept.push_back(static_cast<std::uint32_t>(i));
-  }
+  const auto kept = places_where(values.size(), [&](std::size_t i) { return !same(values[i], rest); });
   const Places places = cheapest_places(kept.size(), values.size());
   put(to, static_cast<std::uint8_t>(places));
   if (places == Places::all) return put_all(to, values);
   put(to, rest);
-  put(to, static_cast<std::uint32_t>(kept.size()));
-  if (places == Places::indices) {
-    put_all(to, kept);
-  } else {
-    std::vector<std::uint8_t> bits((values.size() + 7) / 8, 0);
-    for (const auto i : kept) bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | (1u << (i % 8)));
-    put_all(to, bits);
-  }
-  for (const auto i : kept) put(to, values[i]);
+  put_kept(to, values, kept, places);
 }
 
 // The places of a segment's own values, in order and within it.
 std::vector<std::uint32_t> take_places(ByteReader& from, Places places, std::size_t kept, std::size_t size) {
   std::vector<std::uint32_t> where;
-  if (places == Places::indices) {
+  if (as_indices(places)) {
     where.resize(kept);
     from.take_all(std::span(where));
     if (!std::ranges::is_sorted(where, std::less_equal<>()) || (kept > 0 && where.back() >= size)) {
@@ -61,28 +81,6 @@ std::vector<std::uint32_t> take_places(ByteReader& from, Places places, std::siz
   return where;
 }
 
-void take_segment(ByteReader& from, std::span<float> values) {
-  const auto places = static_cast<Places>(from.take<std::uint8_t>());
-  if (places == Places::all) return from.take_all(values);
-  if (places != Places::indices && places != Places::bits) fail("a sparse channel marks its places in an unknown way");
-  const auto rest = from.take<float>();
-  const auto kept = from.take<std::uint32_t>();
-  if (kept > values.size()) fail("a sparse channel announces {} values for {} places", kept, values.size());
-  std::ranges::fill(values, rest);
-  for (const auto i : take_places(from, places, kept, values.size())) values[i] = from.take<float>();
-}
-
-void unpack_sparse(ByteReader& from, std::span<float> values) {
-  const auto segments = from.take<std::uint32_t>();
-  for (std::uint32_t s = 0; s < segments; ++s) {
-    const auto size = from.take<std::uint64_t>();
-    if (size > values.size()) fail("a sparse channel is longer than the {} numbers this round expects", values.size());
-    take_segment(from, values.first(size));
-    values = values.subspan(size);
-  }
-  if (!values.empty()) fail("a sparse channel ends {} numbers early", values.size());
-}
-
 // What a client did not touch.
 void fill_from(std::span<const float> base, std::size_t offset, std::span<float> values) {
   if (base.empty()) {
@@ -90,6 +88,34 @@ void fill_from(std::span<const float> base, std::size_t offset, std::span<float>
   } else {
     std::ranges::copy(base.subspan(offset, values.size()), values.begin());
   }
+}
+
+// `offset`: of the segment in its channel.
+void take_segment(ByteReader& from, std::span<const float> base, std::size_t offset, std::span<float> values) {
+  const auto places = static_cast<Places>(from.take<std::uint8_t>());
+  switch (places) {
+    case Places::all: return from.take_all(values);
+    case Places::indices:
+    case Places::bits: std::ranges::fill(values, from.take<float>()); break;
+    case Places::changed_indices:
+    case Places::changed_bits: fill_from(base, offset, values); break;
+    default: fail("a sparse channel marks its places in an unknown way");
+  }
+  const auto kept = from.take<std::uint32_t>();
+  if (kept > values.size()) fail("a sparse channel announces {} values for {} places", kept, values.size());
+  for (const auto i : take_places(from, places, kept, values.size())) values[i] = from.take<float>();
+}
+
+void unpack_sparse(ByteReader& from, std::span<const float> base, std::span<float> values) {
+  const auto segments = from.take<std::uint32_t>();
+  const std::size_t all = values.size();
+  for (std::uint32_t s = 0; s < segments; ++s) {
+    const auto size = from.take<std::uint64_t>();
+    if (size > values.size()) fail("a sparse channel is longer than the {} numbers this round expects", values.size());
+    take_segment(from, base, all - values.size(), values.first(size));
+    values = values.subspan(size);
+  }
+  if (!values.empty()) fail("a sparse channel ends {} numbers early", values.size());
 }
 
 void unpack_omitted(ByteReader& from, std::span<const float> base, std::span<float> values) {
@@ -156,6 +182,24 @@ Packed pack_sparse(std::span<const float> values, std::span<const SparseSegment>
   return {.how = Packing::sparse, .bytes = std::move(to.bytes)};
 }
 
+Packed pack_changes(std::span<const float> values, std::span<const float> base) {
+  assert(values.size() == base.size());
+  const auto kept = places_where(values.size(), [&](std::size_t i) { return !same(values[i], base[i]); });
+  const Places cheapest = cheapest_places(kept.size(), values.size());
+  ByteBuffer to;
+  put(to, std::uint32_t{1});
+  put(to, static_cast<std::uint64_t>(values.size()));
+  if (cheapest == Places::all) {
+    put(to, static_cast<std::uint8_t>(cheapest));
+    put_all(to, values);
+  } else {
+    const Places places = as_indices(cheapest) ? Places::changed_indices : Places::changed_bits;
+    put(to, static_cast<std::uint8_t>(places));
+    put_kept(to, values, kept, places);
+  }
+  return {.how = Packing::sparse, .bytes = std::move(to.bytes)};
+}
+
 Packed pack_omitted(std::vector<OmittedRange> ranges) {
   return {.how = Packing::omitted, .omitted = std::move(ranges)};
 }
@@ -189,7 +233,7 @@ void unpack(const ChannelSpec& spec, Packing how, std::span<const std::byte> pac
   switch (how) {
     case Packing::plain: from.take_all(values); break;
     case Packing::constant: std::ranges::fill(values, from.take<float>()); break;
-    case Packing::sparse: unpack_sparse(from, values); break;
+    case Packing::sparse: unpack_sparse(from, base, values); break;
     case Packing::omitted: unpack_omitted(from, base, values); break;
     case Packing::levels: unpack_levels(from, base, spec.measured(), values); break;
     case Packing::own:

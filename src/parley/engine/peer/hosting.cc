@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parley/engine/word_embedding.h"
+
 namespace parley {
 namespace {
 
@@ -39,6 +41,7 @@ Traveller Hosting::new_traveller(std::size_t number, std::size_t host) const {
   if (number > 0 && experiment_.settings.model.text("init").empty() && !experiment_.new_model()->pretrained()) {
     Stream stream(traveller.seed, "initial weights");
     initialise(*experiment_.layout, weights, stream);
+    use_word_vectors(experiment_.settings, *experiment_.layout, weights);
   }
   ServerSetup setup = experiment_.server_setup();
   setup.initial = weights;

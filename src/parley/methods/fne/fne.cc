@@ -79,6 +79,8 @@ class Fne final : public Method, private CohortRule {
   explicit Fne(const MethodContext& context)
       : layout_(context.layout),
         weights_(context.layout->trainable()),
+        outputs_(context.task.outputs),
+        regression_(context.task.loss == Loss::mse),
         seed_(context.seed),
         options_(context.options),
         crossover_(crossover_of(context.options.text("crossover")), *context.layout),
@@ -129,6 +131,8 @@ class Fne final : public Method, private CohortRule {
     const FlatDouble fitness = take_fitness(task);
     const auto order = ranked(fitness);
     task.metrics["fitness_best"] = fitness[order[0]];
+    // Fitness sums over the outputs.
+    if (regression_) task.metrics["nmse"] = fitness[order[0]] / static_cast<double>(outputs_);
     if (task.own == nullptr) {
       move_theta_to(task, fittest(task.state, order));
     } else {
@@ -158,6 +162,8 @@ class Fne final : public Method, private CohortRule {
 
   std::shared_ptr<const Layout> layout_;
   std::size_t weights_;  // of an individual
+  std::size_t outputs_;
+  bool regression_;
   std::uint64_t seed_;
   FneOptions options_;
   Crossover crossover_;

@@ -154,6 +154,22 @@ TEST(Fne, SolvesXor) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(outputs[i], answers[i], 0.2);
 }
 
+// Two outputs, of which one is always wrong by 1 and the other by 3: a sum of 10, a mean of 5.
+TEST(Fne, SaysTheMeanErrorOfARegression) {
+  const auto nothing = [] { return make_native_mlp({.widths = {1, 2}, .loss = Loss::mse}); };
+  TestBed bed("fne", {.x = {{{0}}}, .y = {{{1, 3}}}},
+              {{"method.population", std::int64_t{2}}, {"method.parents", std::int64_t{2}}}, nothing);
+  std::ranges::fill(bed.state().at("population"), 0.0f);
+  Sum sum(bed.schema());
+  sum.add(bed.train(1, 0));
+  const ServerStepRegistry steps = server_steps();
+  const auto step = steps.at("replace").make(Options("server", steps.at("replace").about.options));
+  ServerTask task{.round = 1, .clients = 1, .state = bed.state(), .sum = sum, .step = *step};
+  bed.method().server(task);
+  EXPECT_NEAR(task.metrics.at("fitness_best"), -10.0, 1e-6);
+  EXPECT_NEAR(task.metrics.at("nmse"), -5.0, 1e-6);
+}
+
 TEST(Fne, ANodesMessageIsItsWeightAndTheFitness) {
   TestBed bed("fne", kXor, {}, small_mlp);
   EXPECT_EQ(bed.method().schema().channels.size(), 1u);

@@ -55,8 +55,11 @@ std::vector<Option> VirtualOptions::declared() {
        "share of each tensor, but the output layer's, with the least signal to noise, that is not sent; by size alone "
        "while precisions hardly move, as with local = \"gradient\"",
        below_one},
-      {"precision_tolerance", 0.0,
-       "a precision that moved by no more than this part of itself is taken for unmoved and not sent", below_one},
+      {"precision_tolerance", 1e-5,
+       "a precision that moved by no more than this part of itself is taken for unmoved and not sent; less than 1e-6 "
+       "is "
+       "rounding",
+       below_one},
       {"prune_noise",
        std::string("posterior"),
        "noise that the signal is measured by: 1/√ξ of the client's posterior, or as published of the update itself, "

@@ -357,6 +357,13 @@ TEST(Virtual, DrawsFromItsPosterior) {
   }
 }
 
+// ξ goes to the client as it is and comes back as exp(−2ρ): by itself that is no news.
+TEST(Virtual, RoundingIsNotTakenForMovement) {
+  TestBed bed = federation(with(exactly(), "client.lr", 1e-30));
+  const Update update = bed.train(1, 0);
+  for (const float moved : update["delta_precision"]) EXPECT_EQ(moved, 0.0f);
+}
+
 // Within the tolerance a precision counts as unmoved: the server's stays as it is, and no bytes tell of it.
 TEST(Virtual, PrecisionsThatDoNotMoveAreNotSent) {
   const auto update = [](double tolerance) {
@@ -407,7 +414,8 @@ TEST(Virtual, WhatIsPrunedIsNeitherSentNorKept) {
 }
 
 TEST(Virtual, SendsTwoNumbersForEachWeight) {
-  EXPECT_EQ(federation(exactly()).train(1, 0).wire_bytes(), framed(2, 1, 4 * sizeof(float)));
+  TestBed bed = federation(with(exactly(), "method.precision_tolerance", 0.0));
+  EXPECT_EQ(bed.train(1, 0).wire_bytes(), framed(2, 1, 4 * sizeof(float)));
 }
 
 std::string refusal(const std::function<void()>& act) {

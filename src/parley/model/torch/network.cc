@@ -3,7 +3,6 @@
 #include "parley/model/torch/blocks.h"
 #include "parley/model/torch/roles.h"
 #include "parley/model/torch/shown_layers.h"
-#include "parley/model/torch/torch_model.h"
 
 namespace parley {
 namespace {
@@ -48,6 +47,12 @@ class NetworkModel final : public TorchModel {
   torch::Tensor forward(const torch::Tensor& inputs, bool training) override {
     if (network_->is_training() != training) network_->train(training);
     return network_->forward(inputs);
+  }
+
+  Graded grade(const torch::Tensor& inputs, std::span<const std::int32_t> labels) override {
+    if (!network_->is_training()) network_->train();
+    if (auto graded = network_->grade(inputs, labels)) return *std::move(graded);
+    return TorchModel::grade(inputs, labels);
   }
 
  private:

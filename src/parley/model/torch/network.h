@@ -5,9 +5,10 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "parley/model/model.h"
+#include "parley/model/torch/torch_model.h"
 
 namespace parley {
 
@@ -16,6 +17,10 @@ namespace parley {
 class Network : public torch::nn::Module {
  public:
   virtual torch::Tensor forward(const torch::Tensor& inputs) = 0;
+  // Answers of a training step that are not forward()'s, each with its label; nothing: forward() gives them.
+  virtual std::optional<Graded> grade(const torch::Tensor& /*inputs*/, std::span<const std::int32_t> /*labels*/) {
+    return std::nullopt;
+  }
   // The source of noise in training; see Model::reseed.
   virtual void reseed(const Stream& /*noise*/) {}
 };

@@ -300,6 +300,42 @@ TEST(CharLstm, HasTheShapesOfThePaper) {
   EXPECT_EQ(model->layout().find("fc.weight")->shape, (std::vector<std::int64_t>{81, 100}));
 }
 
+class CharLstmEverywhere : public ::testing::Test {
+ protected:
+  static std::unique_ptr<Model> network(const char* loss_at, std::int64_t vocabulary = 7) {
+    return make("char_lstm", "auto", {.input_shape = {4}, .outputs = 6},
+                {{"vocabulary", vocabulary},
+                 {"embedding", std::int64_t{3}},
+                 {"hidden", std::int64_t{4}},
+                 {"loss_at", std::string(loss_at)}});
+  }
+
+  std::vector<float> ids_{1, 4, 2, 6, 5, 2, 0, 0};
+  std::vector<std::int32_t> labels_{3, 1};
+  Batch batch_{.size = 2, .inputs = ids_, .labels = labels_};
+};
+
+// A row of T characters is T texts, each with its next character as label. A token is its class + 1.
+TEST_F(CharLstmEverywhere, IsTheMeanOverAllBeginningsOfTheRows) {
+  const std::vector<float> beginnings{1, 0, 0, 0, 1, 4, 0, 0, 1, 4, 2, 0, 1, 4, 2, 6, 5, 0, 0, 0, 5, 2, 0, 0};
+  const std::vector<std::int32_t> next{3, 1, 5, 3, 1, 1};
+  const auto one = network("last"), every = network("every");
+  const double expected = one->backward({.size = 6, .inputs = beginnings, .labels = next});
+  EXPECT_NEAR(every->backward(batch_), expected, 1e-6);
+  EXPECT_LT(largest_difference(every->gradients(), one->gradients()), 1e-6);
+}
+
+TEST_F(CharLstmEverywhere, IsAskedForTheLastCharacterInTests) {
+  EXPECT_EQ(predict(*network("every"), batch_), predict(*network("last"), batch_));
+}
+
+TEST_F(CharLstmEverywhere, RefusesTokensThatAreNotTheClasses) {
+  EXPECT_EQ(
+      refusal([] { network("every", 6); }),
+      "model.loss_at = \"every\": each token must be one of the classes to tell, as in shakespeare, where token = "
+      "class + 1 and vocabulary = classes + 1; vocabulary is 6, and the data asks for 6 outputs: use \"last\"");
+}
+
 std::unique_ptr<Variational> gaussian(const std::string& name, const Task& task, float rho,
                                       const std::map<std::string, Value>& options = {}) {
   auto network = make(name, "torch", task, options);

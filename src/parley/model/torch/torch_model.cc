@@ -92,15 +92,21 @@ void TorchModel::check_fit() {
   });
 }
 
+Graded TorchModel::grade(const torch::Tensor& inputs, std::span<const std::int32_t> /*labels*/) {
+  return {.outputs = checked_forward(inputs, true)};
+}
+
 double TorchModel::backward(const Batch& batch) {
   return guarded<RunError>(describe() + ": training step", [&] {
     use_one_torch_thread();
     gradients_.zero_();  // kept, not reset: autograd adds into the views
-    const torch::Tensor outputs = checked_forward(inputs_of(batch), true);
-    const torch::Tensor gradient = outputs.detach().clone();
-    const std::span<float> values(gradient.data_ptr<float>(), batch.size * task_.outputs);
-    const double mean_loss = loss_and_gradient(task_.loss, batch, task_.outputs, values);
-    outputs.backward(gradient);
+    const Graded graded = grade(inputs_of(batch), batch.labels);
+    Batch wanted = batch;
+    if (!graded.labels.empty()) wanted = {.size = graded.labels.size(), .labels = graded.labels};
+    const torch::Tensor gradient = graded.outputs.detach().clone();
+    const std::span<float> values(gradient.data_ptr<float>(), wanted.size * task_.outputs);
+    const double mean_loss = loss_and_gradient(task_.loss, wanted, task_.outputs, values);
+    graded.outputs.backward(gradient);
     return mean_loss;
   });
 }

@@ -11,6 +11,12 @@
 
 namespace parley {
 
+// What training compares: a row of outputs for each label. Without labels the rows are the batch's own.
+struct Graded {
+  torch::Tensor outputs;
+  std::vector<std::int32_t> labels = {};
+};
+
 class TorchModel : public Model {
  public:
   const Layout& layout() const override { return layout_; }
@@ -26,6 +32,8 @@ class TorchModel : public Model {
   TorchModel(Layout layout, Task task);
 
   virtual torch::Tensor forward(const torch::Tensor& inputs, bool training) = 0;
+  // The answers of a training step, for the networks that give more than one for each example.
+  virtual Graded grade(const torch::Tensor& inputs, std::span<const std::int32_t> labels);
   // "model mlp"; what a message starts with.
   virtual std::string describe() const = 0;
 

@@ -50,16 +50,35 @@ std::vector<Option> lstm_options(std::int64_t vocabulary, std::int64_t embedding
           {"hidden", hidden, "width of each direction's state", at_least(1)}};
 }
 
+std::vector<Option> bilstm_options() {
+  auto options = lstm_options(20000, 100, 256);
+  options.push_back({"vectors", std::string(),
+                     "file of vectors that the embedding begins with, a word and its numbers a line (GloVe's form); "
+                     "absolute, or under a data root; empty draws them"});
+  return options;
+}
+
+std::vector<Option> char_lstm_options() {
+  auto options = lstm_options(81, 8, 100);
+  options.push_back({"loss_at",
+                     std::string("last"),
+                     "what training learns from: the character behind each row alone, or also every character of the "
+                     "row, told from those before it; tests ask for the last",
+                     {},
+                     {"last", "every"}});
+  return options;
+}
+
 void add_lstms(ModelRegistry& registry) {
   registry.add({.name = "bilstm",
                 .summary = "Two layers of LSTM in both directions, for rows of token ids; 0 pads the end of a text.",
                 .source = "FeDEC, A.3",
-                .options = lstm_options(20000, 100, 256)},
+                .options = bilstm_options()},
                torch_backend("bilstm"));
   registry.add({.name = "char_lstm",
                 .summary = "Two layers of LSTM, for the character that follows a row of them; 0 pads the end.",
                 .source = "Corinzia et al. 2019",
-                .options = lstm_options(81, 8, 100)},
+                .options = char_lstm_options()},
                torch_backend("char_lstm"));
 }
 
