@@ -313,7 +313,7 @@ TEST(Laplace, ManyExamplesLeaveLessOfThePriorToEach) {
     return bed.state().scalar("prior");
   };
   EXPECT_DOUBLE_EQ(prior_of(50), 1e-3);
-  EXPECT_DOUBLE_EQ(prior_of(10'000), 10.0 / 30'000.0);
+  EXPECT_DOUBLE_EQ(prior_of(10'000), 20.0 / 30'000.0);
 }
 
 TEST(Laplace, TheWarmRoundIsFolasStructuredProduct) {
