@@ -21,20 +21,6 @@ namespace pb = parley::wire::v1;
 using namespace std::chrono_literals;
 using Talk = grpc::ServerReaderWriter<pb::ToNode, pb::ToServer>;
 
-constexpr const char* kSmall = R"(
-[data]
-name = "synthetic"
-rows = 20
-features = 2
-classes = 2
-[partition]
-kind = "iid"
-clients = 1
-[model]
-name = "mlp"
-hidden = []
-)";
-
 // Answers when it is told to.
 class HeldBack final : public Worker {
  public:
@@ -111,7 +97,7 @@ class Server final : public pb::Federation::Service {
 TEST(Node, OffersAnAnswerOnlyOnAConnectionOnWhichItWasAsked) {
   const TempFolder folder;
   const Log log(LogFormat::none);
-  const auto experiment = std::make_shared<const Experiment>(experiment_of(kSmall, {}));
+  const auto experiment = std::make_shared<const Experiment>(experiment_of(kTwelveClients, {}));
   std::latch go(1);
   Server played(*experiment, go);
   grpc::ServerBuilder builder;
