@@ -109,7 +109,7 @@ void for_inside(std::size_t side, std::ptrdiff_t top, std::ptrdiff_t left, std::
 
 // --- Products ---
 //
-// oneDNN's, of matrices as small as these, spend a third of their time on copies and calls.
+// Of matrices so small that oneDNN's copies of them and its calls are felt.
 
 // The left operand: element (row, k) at data[row·to_row + k·to_inner].
 struct Left {
