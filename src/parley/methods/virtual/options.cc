@@ -56,9 +56,8 @@ std::vector<Option> VirtualOptions::declared() {
        "while precisions hardly move, as with local = \"gradient\"",
        below_one},
       {"precision_tolerance", 1e-5,
-       "a precision that moved by no more than this part of itself is taken for unmoved and not sent; less than 1e-6 "
-       "is "
-       "rounding",
+       "a precision that moved by no more than this part of itself is taken for unmoved and not sent; less than "
+       "1e-6 is rounding",
        below_one},
       {"prune_noise",
        std::string("posterior"),
