@@ -322,9 +322,17 @@ TEST_F(CommandLine, EvaluateTakesAFinishedRunAndChangesNothing) {
 TEST_F(CommandLine, EvaluateTakesSeveralRunsTogether) {
   done({"compare", "e.toml", "--methods", "fedavg", "--seeds", "1,2", "--out", "c"});
   const std::string both = done({"evaluate", "c/fedavg-s1", "c/fedavg-s2"});
-  for (const char* part : {"fedavg, seed 1: ", "fedavg, seed 2: ", "all 2 together: test accuracy ", "NLL"}) {
+  for (const char* part : {"c/fedavg-s1: ", "c/fedavg-s2: ", "all 2 together: test accuracy ", "NLL"}) {
     EXPECT_TRUE(contains(both, part)) << both;
   }
+}
+
+TEST_F(CommandLine, EvaluateLooksAtAllRunsBeforeItSaysAnything) {
+  done({"run", "e.toml", "--out", "a"});
+  const Outcome refused = parley(temp_.path(), {"evaluate", "a", "b"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_TRUE(contains(refused.err, "b: not a run's folder")) << refused.err;
 }
 
 TEST_F(CommandLine, ListAndDescribeTellWhatThereIs) {

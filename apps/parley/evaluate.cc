@@ -53,11 +53,10 @@ void print_line(const std::string& label, const Json& line) {
   }
 }
 
-// "fola", or "fola, seed 2" where several runs of one name stand side by side.
+// What a run is called beside others: the folder says more than the method.
 std::string label_of(const fs::path& folder, const Settings& settings, bool several) {
-  const Json info = RunFolder::read_info(folder).value_or(Json::object());
-  const std::string label = info.value("label", settings.method.text("name"));
-  return several ? fmt::format("{}, seed {}", label, settings.run.integer("seed")) : label;
+  if (several) return folder.string();
+  return RunFolder::read_info(folder).value_or(Json::object()).value("label", settings.method.text("name"));
 }
 
 void evaluate(const std::vector<std::string>& folders, const std::vector<std::string>& assignments,
@@ -66,23 +65,23 @@ void evaluate(const std::vector<std::string>& folders, const std::vector<std::st
   const bool several = folders.size() > 1;
   std::deque<StudyRun> runs;  // stay where they are: results and experiments point to them
   std::deque<Experiment> experiments;
-  std::vector<StudyResult> results;
   std::vector<FinishedRun> finished;
   for (const auto& folder : folders) {
     const Settings settings = settings_of(folder, assignments);
     runs.push_back({.label = label_of(folder, settings, several), .settings = settings, .folder = folder});
     experiments.push_back(build(settings, catalogue(), cache));
     finished.push_back({&experiments.back(), folder});
-    const Json line = evaluate_run(experiments.back(), folder, threads);
-    print_line(runs.back().label, line);
-    results.push_back({&runs.back(), RunFate::done_before, {line}});
   }
-  if (several) {
-    const auto together = evaluate_together(finished, threads);
-    for (const auto& [name, value] : together) results.back().metrics.back()[name] = value;
-    if (const auto accuracy = together.find("ensemble_accuracy"); accuracy != together.end()) {
-      fmt::print("all {} together: test accuracy {}\n", folders.size(), percent(accuracy->second));
-    }
+  const auto together = several ? evaluate_together(finished, threads) : std::map<std::string, double>();
+  std::vector<StudyResult> results;
+  for (std::size_t k = 0; k < runs.size(); ++k) {
+    Json line = evaluate_run(experiments[k], folders[k], threads);
+    print_line(runs[k].label, line);
+    if (k + 1 == runs.size()) line.update(Json(together));
+    results.push_back({&runs[k], RunFate::done_before, {line}});
+  }
+  if (const auto accuracy = together.find("ensemble_accuracy"); accuracy != together.end()) {
+    fmt::print("all {} together: test accuracy {}\n", folders.size(), percent(accuracy->second));
   }
   fmt::print("{}", measured_tables(summarise(results)));
 }
