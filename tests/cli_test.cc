@@ -76,6 +76,9 @@ TEST_F(CommandLine, HelpAndVersion) {
 
 // qemu-user plays a processor of 2008, without AVX: a portable build runs on it, another says what is missing.
 TEST_F(CommandLine, OnAnOldProcessorItRunsOrSaysWhatIsMissing) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "qemu has no room for a sanitizer's shadow memory";
+#endif
 #ifndef __x86_64__
   GTEST_SKIP() << "not an x86-64 processor";
 #endif
