@@ -329,6 +329,22 @@ TEST(Together, RunsOfOtherTestDataAreRefused) {
   }
 }
 
+TEST(Together, RunsOfOtherOodAreRefused) {
+  const TempFolder temp;
+  const Experiment with = experiment({"evaluate.ood=synthetic"}), without = experiment();
+  run_experiment(with, temp / "with", {});
+  run_experiment(without, temp / "without", {});
+  const FinishedRun one{&with, temp / "with"}, other{&without, temp / "without"};
+  for (const auto& runs : {std::vector{one, other}, std::vector{other, one}}) {
+    try {
+      evaluate_together(runs, 1);
+      FAIL();
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("its evaluate.ood is not that of"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Uncertainty, OodIsANamedDataSetOfTheSameShape) {
   EXPECT_NE(refusal({"evaluate.ood=sinthetic"}).find("did you mean 'synthetic'?"), std::string::npos);
   EXPECT_NE(refusal({"evaluate.ood=csv"}).find("evaluate.ood"), std::string::npos) << refusal({"evaluate.ood=csv"});

@@ -456,6 +456,12 @@ std::map<std::string, double> evaluate_together(const std::vector<FinishedRun>& 
       fail("{}: tested on other examples than {}; expected runs with the same test data", runs[k].folder.string(),
            runs.front().folder.string());
     }
+    const bool same_ood =
+        first.ood && experiment.ood ? same_examples(*experiment.ood, *first.ood) : !first.ood && !experiment.ood;
+    if (!same_ood) {
+      fail("{}: its evaluate.ood is not that of {}; name one for all with --set evaluate.ood=", runs[k].folder.string(),
+           runs.front().folder.string());
+    }
     Revived revived(experiment, runs[k].folder, threads);
     add(mean, k, revived.engine().predict(test));
     if (first.ood) add(other, k, revived.engine().predict(*experiment.ood));
