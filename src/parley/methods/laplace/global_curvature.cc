@@ -54,6 +54,10 @@ GlobalCurvature::GlobalCurvature(const LayerMatrices& matrices, const RestOfMode
   }
 }
 
+bool GlobalCurvature::convolves() const {
+  return std::ranges::any_of(layers(), [](const LayerMatrix& matrix) { return matrix.layer.weight.shape.size() > 2; });
+}
+
 std::vector<ChannelSpec> GlobalCurvature::channels() const {
   std::vector<ChannelSpec> all{
       inputs_channel(), outputs_channel(), {.name = kRest, .count = rest_.size, .statistic = true}};

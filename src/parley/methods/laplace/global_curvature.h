@@ -23,6 +23,8 @@ class GlobalCurvature {
   GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options);
 
   const std::vector<LayerMatrix>& layers() const { return matrices_.all(); }
+  // Whether a layer shares its weights between positions.
+  bool convolves() const;
   // The channels that clients fill.
   std::vector<ChannelSpec> channels() const;
   void start(State& state) const;

@@ -25,7 +25,8 @@ class Laplace final : public Method, private Posterior, private Personal {
         rest_(*layout_, matrices_),
         curvature_(matrices_, rest_, options_),
         own_model_(matrices_, rest_, options_),
-        descent_(layout_, curvature_, options_),
+        search_(options_, curvature_.convolves()),
+        descent_(layout_, curvature_, search_, options_),
         agreement_(options_) {
     if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
       fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
@@ -40,6 +41,7 @@ class Laplace final : public Method, private Posterior, private Personal {
     for (auto& channel : curvature_.channels()) schema.channels.push_back(std::move(channel));
     for (auto& channel : agreement_.channels()) schema.channels.push_back(std::move(channel));
     for (auto& scalar : agreement_.scalars()) schema.scalars.push_back(std::move(scalar));
+    for (auto& scalar : search_.scalars()) schema.scalars.push_back(std::move(scalar));
     return schema;
   }
 
@@ -52,10 +54,14 @@ class Laplace final : public Method, private Posterior, private Personal {
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
+    if (search_.searching(task.broadcast)) return search(task, update);
     trains_in(task.broadcast) ? warm_client(task, update) : measure(task, update);
   }
 
-  void server(ServerTask& task) const override { trains_in(task.state) ? serve_warm(task) : serve_point(task); }
+  void server(ServerTask& task) const override {
+    if (search_.searching(task.state)) return descent_.finish_search(task);
+    trains_in(task.state) ? serve_warm(task) : serve_point(task);
+  }
 
   const Posterior* posterior() const override { return this; }
   const Personal* personal() const override { return options_.personal_steps > 0 ? this : nullptr; }
@@ -94,6 +100,12 @@ class Laplace final : public Method, private Posterior, private Personal {
   void mark_fixed_sent(const ClientTask& task, Update& update) const {
     update.scalar(kSentFixed) = 1.0;
     if (curvature_.fixed_layers() > 0) task.memory.amend({{kSentFixed, Flat{1.0f}}});
+  }
+
+  void search(const ClientTask& task, Update& update) const {
+    search_.measure(task, update);
+    agreement_.leave_out(update);
+    leave_zero(update, {kGradient, GlobalCurvature::kInputs, GlobalCurvature::kOutputs, GlobalCurvature::kRest});
   }
 
   void measure(const ClientTask& task, Update& update) const {
@@ -217,6 +229,7 @@ class Laplace final : public Method, private Posterior, private Personal {
   RestOfModel rest_;
   GlobalCurvature curvature_;
   OwnModel own_model_;
+  LineSearch search_;
   Descent descent_;
   Agreement agreement_;
 };

@@ -44,6 +44,13 @@ std::vector<Option> LaplaceOptions::declared() {
       {"trust", 0.02,
        "longest step, as the KL divergence that the curvature predicts it to change predictions by; 0: no limit",
        at_least(0.0)},
+      {"line_search",
+       std::string("auto"),
+       "measure a step's length by a round of its own, in which clients return only losses. auto: of the first step, "
+       "in "
+       "models with convolutions, if all clients take part; always: of every step",
+       {},
+       {"auto", "always", "never"}},
       {"warm", std::int64_t{1}, "rounds of local training and the structured product before the first step",
        at_least(0)},
       {"agreement", 0.8,
@@ -112,6 +119,15 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server, std
                                : FisherLabels::empirical;
   const std::string& summed = method.text("positions");
   positions = summed == "expand" ? Positions::expand : summed == "reduce" ? Positions::reduce : Positions::mixed;
+  const std::string& searched = method.text("line_search");
+  line_search = searched == "auto"     ? LineSearchUse::automatic
+                : searched == "always" ? LineSearchUse::always
+                                       : LineSearchUse::never;
+  if (line_search == LineSearchUse::always && (participation < 1.0 || local_steps > 1)) {
+    fail("method.line_search = \"always\": {}; use \"auto\" or \"never\"",
+         participation < 1.0 ? "the losses of another cohort (server.participation < 1) say little about a step"
+                             : "clients that take steps of their own (method.local_steps) need none measured");
+  }
   if (factor_bits != 8 && factor_bits != 16 && factor_bits != 32) {
     fail("method.factor_bits = {}: expected 8, 16 or 32", factor_bits);
   }

@@ -12,11 +12,15 @@ enum class FisherLabels { sampled, exact, empirical };
 // Of layers that share their weights between positions (convolutions): which sums are taken before the second moments.
 enum class Positions { expand, reduce, mixed };
 
+// When the length of a step is measured, by a round of its own.
+enum class LineSearchUse { never, automatic, always };
+
 struct LaplaceOptions {
   double step, momentum, damping, damping_floor, damping_cap, prior, memory, trust, ridge, agreement;
   std::size_t warm, factors_every, factor_bits, widest, secants, local_steps, personal_steps;
   FisherLabels fisher;
   Positions positions;
+  LineSearchUse line_search;
   bool kfac;      // false: B is a multiple of I
   bool evidence;  // whether the marginal likelihood chooses the prior
   double participation;

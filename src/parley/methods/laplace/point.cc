@@ -209,4 +209,18 @@ double measure_point(const ClientTask& task, const LayerMatrices& matrices, cons
   return loss / n;
 }
 
+double point_loss(const ClientTask& task) {
+  // Where batches have statistics of their own, a pass in evaluation mode would use those of other weights.
+  if (task.model.layout().trainable() == task.model.layout().size()) return task.loss();
+  const std::size_t examples = task.data.size();
+  BatchBuffer buffer;
+  double loss = 0.0;
+  for (std::size_t begin = 0; begin < examples; begin += kRows) {
+    const Batch batch = buffer.gather_range(task.data, begin, std::min(begin + kRows, examples));
+    loss += task.model.backward(batch) * static_cast<double>(batch.size);
+  }
+  if (!std::isfinite(loss)) fail<RefusedUpdate>("diverged: the loss was not finite");
+  return loss / static_cast<double>(examples);
+}
+
 }  // namespace parley
