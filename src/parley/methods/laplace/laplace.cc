@@ -21,7 +21,8 @@ class Laplace final : public Method, private Posterior, private Personal {
       : layout_(context.layout),
         options_(context.options, context.server, context.examples),
         examples_(static_cast<double>(context.examples)),
-        matrices_(shown_layers(*layout_), options_.widest),
+        matrices_(shown_layers(*layout_), options_.widest,
+                  [this](std::size_t width) { return options_.rank_of(width); }),
         rest_(*layout_, matrices_),
         curvature_(matrices_, rest_, options_),
         own_model_(matrices_, rest_, options_),
@@ -160,7 +161,7 @@ class Laplace final : public Method, private Posterior, private Personal {
   void warm_client(const ClientTask& task, Update& update) const {
     task.train(update);
     const auto inputs = channel(update, GlobalCurvature::kInputs), moments = channel(update, kGradient);
-    matrices_.measure_inputs(task, 0.0f, inputs);
+    const InputSums sums = warm_inputs(task, inputs);
     curvature_.pack_inputs(true, options_.warm_bits(),
                            update);  // the product needs the very A that the server will have
     const auto before = task.broadcast.at("theta");
@@ -170,6 +171,7 @@ class Laplace final : public Method, private Posterior, private Personal {
     Flat packed;
     matrices_.change_layers(moments, [&](const LayerMatrix& layer, std::span<float> w) {
       const auto own = layer.inputs_of(std::span<const float>(inputs));
+      if (layer.rank > 0) return times_sketched(sums, layer, own, w);
       packed.assign(own.begin(), own.end());
       add_ridge(std::span(packed), layer.width());
       times_precision(w, layer.rows(), layer.width(), packed);
@@ -181,6 +183,42 @@ class Laplace final : public Method, private Posterior, private Personal {
       mark_fixed_sent(task, update);
     }
     leave_zero(update, {GlobalCurvature::kOutputs, GlobalCurvature::kRest});
+  }
+
+  // A of the client's data. Of wide layers the sketch is all that is kept, so (W_n − W)A_n is measured by the same
+  // pass.
+  InputSums warm_inputs(const ClientTask& task, std::span<float> inputs) const {
+    InputSums sums(matrices_);
+    Flat before, step;
+    for (const auto& layer : matrices_.all()) {
+      if (layer.rank == 0) continue;
+      layer.gather(task.broadcast.at("theta"), before);
+      layer.gather(std::span<const float>(task.model.parameters()), step);
+      for (std::size_t i = 0; i < step.size(); ++i) step[i] -= before[i];
+      sums.ask_product(layer, step);
+    }
+    matrices_.measure_inputs(task, sums);
+    sums.write(0.0f, inputs);
+    return sums;
+  }
+
+  // From W_n − W to its product with A_n + ρI, of a layer that is sketched.
+  void times_sketched(const InputSums& sums, const LayerMatrix& layer, std::span<const float> sketch,
+                      std::span<float> w) const {
+    const float ridge = static_cast<float>(options_.ridge) * sketch.back() / static_cast<float>(layer.width());
+    const Flat step(w.begin(), w.end());
+    sums.take_product(layer, w);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] += ridge * step[i];
+  }
+
+  // And back, on the server; false where A + ρI is not positive.
+  bool solve_sketched(const LayerMatrix& layer, std::span<const double> mean, std::span<double> w) const {
+    const std::vector<float> sketch(mean.begin(), mean.end());
+    const SketchedMatrix a(sketch, layer.width(), layer.rank);
+    const double ridge = options_.ridge * a.trace() / static_cast<double>(layer.width());
+    if (!(a.rest() + ridge > 0.0)) return false;
+    a.multiply([&](double value) { return 1.0 / (value + ridge); }, layer.rows(), w);
+    return true;
   }
 
   // `ridge` times the mean of the diagonal, on the diagonal. Linear in A: the mean of the clients' is that of the mean.
@@ -200,8 +238,8 @@ class Laplace final : public Method, private Posterior, private Personal {
     matrices_.change_layers(std::span(target), [&](const LayerMatrix& layer, std::span<double> w) {
       const auto own = layer.inputs_of(std::span<const double>(inputs));
       packed.assign(own.begin(), own.end());
-      add_ridge(std::span(packed), layer.width());
-      if (!solve_mean(packed, layer.width(), layer.rows(), w)) {
+      if (layer.rank == 0) add_ridge(std::span(packed), layer.width());
+      if (layer.rank > 0 ? !solve_sketched(layer, own, w) : !solve_mean(packed, layer.width(), layer.rows(), w)) {
         fail<RunError>("round {}: the inputs' moments of {} cannot be inverted; raise method.ridge", task.round,
                        layer.name());
       }

@@ -74,6 +74,11 @@ std::vector<Option> LaplaceOptions::declared() {
       {"factor_bits", std::int64_t{16},
        "of a number of A and B on its way up: 8, 16, or 32 for floats; 8 sends A of warm rounds with 16",
        between(8, 32)},
+      {"rank", std::int64_t{0},
+       "random directions by whose products A is known where a layer has more inputs than that; 0: 256 where it has "
+       "more "
+       "than 1024",
+       at_least(0)},
       {"local_steps", std::int64_t{1},
        "steps that a client takes in the metric of its own A and B before it answers (FedPM); 1: the exact product",
        at_least(1)},
@@ -106,6 +111,7 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server, std
       warm(static_cast<std::size_t>(method.integer("warm"))),
       factors_every(static_cast<std::size_t>(method.integer("factors_every"))),
       factor_bits(static_cast<std::size_t>(method.integer("factor_bits"))),
+      rank(static_cast<std::size_t>(method.integer("rank"))),
       widest(static_cast<std::size_t>(method.integer("widest"))),
       secants(static_cast<std::size_t>(method.integer("secants"))),
       local_steps(static_cast<std::size_t>(method.integer("local_steps"))),
