@@ -162,8 +162,8 @@ class Laplace final : public Method, private Posterior, private Personal {
     task.train(update);
     const auto inputs = channel(update, GlobalCurvature::kInputs), moments = channel(update, kGradient);
     const InputSums sums = warm_inputs(task, inputs);
-    curvature_.pack_inputs(true, options_.warm_bits(),
-                           update);  // the product needs the very A that the server will have
+    // The product needs the very A that the server will have.
+    curvature_.pack_inputs(true, options_.warm_bits(), update);
     const auto before = task.broadcast.at("theta");
     std::ranges::copy(task.model.parameters(), moments.begin());
     for (std::size_t i = 0; i < layout_->trainable(); ++i) moments[i] -= before[i];
@@ -211,8 +211,13 @@ class Laplace final : public Method, private Posterior, private Personal {
     for (std::size_t i = 0; i < w.size(); ++i) w[i] += ridge * step[i];
   }
 
-  // And back, on the server; false where A + ρI is not positive.
-  bool solve_sketched(const LayerMatrix& layer, std::span<const double> mean, std::span<double> w) const {
+  // Back from the mean of such products, with the mean A; false where A + ρI is not positive.
+  bool solve(const LayerMatrix& layer, std::span<const double> mean, std::span<double> w) const {
+    if (layer.rank == 0) {
+      std::vector<double> packed(mean.begin(), mean.end());
+      add_ridge(std::span(packed), layer.width());
+      return solve_mean(packed, layer.width(), layer.rows(), w);
+    }
     const std::vector<float> sketch(mean.begin(), mean.end());
     const SketchedMatrix a(sketch, layer.width(), layer.rank);
     const double ridge = options_.ridge * a.trace() / static_cast<double>(layer.width());
@@ -234,12 +239,8 @@ class Laplace final : public Method, private Posterior, private Personal {
     const FlatDouble inputs = curvature_.merge_inputs(task.state, task.sum, task.sum.scalar(kSentFixed));
     own_model_.send(task.state);
     FlatDouble target = task.sum.take_mean(kGradient);
-    std::vector<double> packed;
     matrices_.change_layers(std::span(target), [&](const LayerMatrix& layer, std::span<double> w) {
-      const auto own = layer.inputs_of(std::span<const double>(inputs));
-      packed.assign(own.begin(), own.end());
-      if (layer.rank == 0) add_ridge(std::span(packed), layer.width());
-      if (layer.rank > 0 ? !solve_sketched(layer, own, w) : !solve_mean(packed, layer.width(), layer.rows(), w)) {
+      if (!solve(layer, layer.inputs_of(std::span<const double>(inputs)), w)) {
         fail<RunError>("round {}: the inputs' moments of {} cannot be inverted; raise method.ridge", task.round,
                        layer.name());
       }
