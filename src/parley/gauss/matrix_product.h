@@ -13,7 +13,7 @@
 
 namespace parley {
 
-inline std::size_t packed_size(std::size_t width) {
+constexpr std::size_t packed_size(std::size_t width) {
   return width * (width + 1) / 2;
 }
 

@@ -14,7 +14,7 @@
 
 namespace parley {
 
-inline std::size_t sketch_size(std::size_t width, std::size_t rank) {
+constexpr std::size_t sketch_size(std::size_t width, std::size_t rank) {
   return width * rank + 1;
 }
 

@@ -16,7 +16,7 @@ LayerMatrices::LayerMatrices(std::span<const Layer> shown, std::size_t widest, c
   for (const auto& layer : shown) {
     LayerMatrix matrix{layer};
     if (rank) matrix.rank = rank(matrix.width());
-    const bool fits = matrix.width() <= widest && matrix.rows() <= widest;
+    const bool fits = matrix.rows() <= widest && matrix.inputs_size() <= packed_size(widest);
     places_.push_back(fits ? layers_.size() : shown.size());
     if (!fits) continue;
     inputs.push_back({.name = matrix.name(), .shape = {extent(matrix.inputs_size())}});

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -67,9 +66,10 @@ using RankOfWidth = std::function<std::size_t(std::size_t width)>;
 // All layers that a model shows, in its order; empty when it shows none.
 class LayerMatrices {
  public:
-  // Layers with more inputs or outputs than `widest` are left out.
-  explicit LayerMatrices(std::span<const Layer> shown, std::size_t widest = std::numeric_limits<std::size_t>::max(),
-                         const RankOfWidth& rank = {});
+  static constexpr std::size_t kWidest = std::size_t{1} << 31;  // its square is still a number
+
+  // Layers are left out whose A or B has more numbers than a whole matrix of `widest`.
+  explicit LayerMatrices(std::span<const Layer> shown, std::size_t widest = kWidest, const RankOfWidth& rank = {});
 
   const std::vector<LayerMatrix>& all() const { return layers_; }
   // The one that Model::layers() has at this place; null when it was left out.

@@ -1,6 +1,7 @@
 // What a convolution's factors are made of, against the dense layer that it is when it is written out for every place.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -158,6 +159,24 @@ TEST(LaplaceConvolution, TheFirstStepIsHeldShorter) {
   // Weights of about 1 are floats, and so the step is known to 1e-7 of them; it is about a hundredth.
   EXPECT_NEAR(first_kl(convolutional), 0.01 / 25.0, 1e-3 * 0.01 / 25.0);
   EXPECT_NEAR(first_kl(unfolded), 0.01, 1e-3 * 0.01);
+}
+
+// Two beds alike but for what the last step was expected to do: where the curvature was much less, four times as far.
+TEST(LaplaceConvolution, AStepGoesFartherAfterOneThatLoweredMoreThanItPromised) {
+  const auto third_step = [](double expected_kl, const NewModel& net) {
+    TestBed bed("laplace", images(), {{"method.warm", std::int64_t{0}}, {"method.trust", 0.0}}, net);
+    Stream stream(14, "weights");
+    for (float& w : bed.theta()) w = static_cast<float>(0.1 * stream.normal());
+    bed.rounds(2);
+    bed.state().scalar("promised") = 1e-9;
+    bed.state().scalar("kl") = expected_kl;
+    bed.round(3);
+    const auto v = bed.state().at("velocity");
+    return std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0));
+  };
+  const double plain = third_step(1e9, convolutional);
+  EXPECT_NEAR(third_step(1e-9, convolutional) / plain, 4.0, 1e-3);
+  EXPECT_NEAR(third_step(1e-9, unfolded) / third_step(1e9, unfolded), 1.0, 1e-6) << "dense nets are as they were";
 }
 
 }  // namespace

@@ -13,10 +13,10 @@ namespace {
 constexpr const char *kVelocity = LineSearch::kStep, *kGradient = "gradient";
 // Scalars of the state. `rises` counts the rounds in a row in which the loss rose by a hundredth or more; `weight` is
 // what the last round's clients weighed, `objective` their loss with the prior's share, `promised` by how much the last
-// step should lower that.
+// step should lower that, `kl` its expected ½VᵀHV, 0 where its length was measured; `stretch` multiplies the next step.
 constexpr const char *kDamping = "damping", *kRises = "rises", *kWeight = "weight", *kObjective = "objective",
-                     *kPromised = "promised";
-constexpr double kMostRises = 10.0, kRise = 1.01;
+                     *kPromised = "promised", *kKl = "kl", *kStretch = "stretch";
+constexpr double kMostRises = 10.0, kRise = 1.01, kMostStretch = 4.0;
 
 bool same_examples(const ServerTask& task) {
   return task.state.scalar(kWeight) == task.sum.weight();
@@ -43,7 +43,8 @@ void Descent::start(State& state) const {
   state.add_scalar(kDamping, false, options_.damping);
   state.add_scalar(kPrior, false, options_.prior);
   state.add_scalar(kPoints, true, 0.0);
-  for (const char* name : {kLoss, kRises, kWeight, kObjective, kPromised}) state.add_scalar(name, false, 0.0);
+  for (const char* name : {kLoss, kRises, kWeight, kObjective, kPromised, kKl}) state.add_scalar(name, false, 0.0);
+  state.add_scalar(kStretch, false, 1.0);
   secants_.start(state);
   if (secants_.any()) state.add(kGradient, layout_, false, Flat(layout_->size(), 0.0f));
 }
@@ -88,6 +89,7 @@ void Descent::step(ServerTask& task, FlatDouble target) const {
 
 void Descent::finish_search(ServerTask& task) const {
   State& state = task.state;
+  state.scalar(kKl) = 0.0;
   state.scalar(kPromised) = search_.finish(task, state.scalar(kPrior));
   double& damping = state.scalar(kDamping);
   if (search_.stayed(state)) damping = std::min(3.0 * damping, std::max(options_.damping, options_.damping_cap));
@@ -126,8 +128,7 @@ bool Descent::judge_last_step(ServerTask& task, double penalty) const {
     // The prior's pull may raise the loss by a little, round after round; that is no failure.
     rises = found > kRise * loss ? rises + 1.0 : 0.0;
     worse = found + penalty > kRise * objective && same_examples(task);
-    const double promised = state.scalar(kPromised);
-    if (promised > 0.0) task.metrics["kept"] = (objective - found - penalty) / promised;
+    weigh_promise(task, objective - found - penalty);
   }
   if (rises >= kMostRises) {
     fail<RunError>("round {}: the loss has risen for {} rounds; lower method.step or raise method.damping", task.round,
@@ -138,6 +139,22 @@ bool Descent::judge_last_step(ServerTask& task, double penalty) const {
   loss = found;
   objective = found + penalty;
   return false;
+}
+
+// By how much the last step lowered the objective, over what it promised. Where the curvature along it was κ times what
+// was expected, that is 1 + (1 − κ)·½VᵀHV/promise. Of convolutions it often is less: the first pair, of a stiff
+// direction, scales all of A ⊗ B, and many short steps follow. So the next one goes 1/κ times as far, where that is
+// farther.
+void Descent::weigh_promise(ServerTask& task, double lowered) const {
+  State& state = task.state;
+  const double promised = state.scalar(kPromised), kl = state.scalar(kKl);
+  double& stretch = state.scalar(kStretch);
+  stretch = 1.0;
+  if (promised <= 0.0) return;
+  task.metrics["kept"] = lowered / promised;
+  if (kl <= 0.0 || !secants_.any() || !curvature_.convolves()) return;
+  const double curvature = 1.0 + (promised - lowered) / kl;
+  stretch = std::clamp(1.0 / std::max(curvature, 1.0 / kMostStretch), 1.0, kMostStretch);
 }
 
 // The last step and how the gradient changed by it. One that led upwards is taken back: it has shown where it is
@@ -198,17 +215,17 @@ void Descent::choose_velocity(ServerTask& task, std::span<const double> gradient
     first(alone);
   }
   const auto velocity = task.state.at(kVelocity);
+  const double length = options_.step_size() * task.state.scalar(kStretch);
   const double momentum = secants_.any() ? 0.0 : options_.momentum;
   for (std::size_t i = 0; i < step.size(); ++i) {
-    step[i] = momentum * static_cast<double>(velocity[i]) - options_.step_size() * step[i];
+    step[i] = momentum * static_cast<double>(velocity[i]) - length * step[i];
   }
   // Secants know the curvature along their own step: VᵀHV = −η·gᵀV.
   const double slope = dot(gradient, step);
-  const double kl =
-      secants_.any() ? -0.5 * options_.step_size() * slope : curvature_.predicted_kl(curvature_.in(task.state), step);
+  const double kl = secants_.any() ? -0.5 * length * slope : curvature_.predicted_kl(curvature_.in(task.state), step);
   const double shrink = shrink_to(trust(task.state), kl) * search_.reach(task.state);
   std::ranges::transform(step, velocity.begin(), [&](double v) { return static_cast<float>(shrink * v); });
-  task.metrics["predicted_kl"] = shrink * shrink * kl;
+  task.metrics["predicted_kl"] = task.state.scalar(kKl) = shrink * shrink * kl;
   task.state.scalar(kPromised) = -shrink * slope - shrink * shrink * kl;
 }
 

@@ -32,6 +32,7 @@ class Descent {
  private:
   void go(ServerTask& task, std::span<double> target) const;
   bool judge_last_step(ServerTask& task, double penalty) const;
+  void weigh_promise(ServerTask& task, double lowered) const;
   void learn_secant(ServerTask& task, bool take_back, std::span<double> gradient) const;
   void precondition(const ServerTask& task, std::span<const std::span<double>> gradients) const;
   double trust(const State& state) const;

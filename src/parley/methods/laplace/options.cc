@@ -92,7 +92,9 @@ std::vector<Option> LaplaceOptions::declared() {
        "takes a pass for each output; empirical: the data's own",
        {},
        {"sampled", "exact", "empirical"}},
-      {"widest", std::int64_t{4096}, "layers of more inputs or outputs have a diagonal instead of A and B",
+      {"widest", std::int64_t{4096},
+       "layers of more outputs, or whose A has more numbers than a whole one of so many inputs, have a diagonal "
+       "instead",
        at_least(1)},
   };
 }

@@ -112,6 +112,20 @@ TEST(LaplaceSketch, IsOfWideLayersByItself) {
   EXPECT_EQ(numbers(1024), sketch_size(1025, 256));
 }
 
+// A layer too wide for a whole A has a sketch; only one whose sketch is larger than that has a diagonal.
+TEST(LaplaceSketch, SparesWideLayersTheDiagonal) {
+  const auto rest = [](std::int64_t widest) {
+    TestBed bed("laplace", mixtures(2, {20}),
+                {{"method.widest", widest}, {"method.rank", std::int64_t{2}}, {"method.warm", std::int64_t{0}}}, net);
+    const auto& channels = bed.schema()->channels;
+    const auto found = std::ranges::find(channels, "rest", &ChannelSpec::name);
+    return found == channels.end() ? std::size_t{0} : found->size();
+  };
+  static_assert(packed_size(6) >= sketch_size(kFeatures + 1, 2));
+  EXPECT_EQ(rest(6), 0u) << "nine inputs are more than six, but their sketch is no larger than a whole A of six";
+  EXPECT_EQ(rest(5), (kFeatures + 1) * kHidden);
+}
+
 TEST(LaplaceSketch, GoesWithDrawsEvidenceAndOwnSteps) {
   const auto problem = mixtures(4, {20, 30});
   for (const auto& [key, value] : std::map<std::string, Value>{{"method.evidence", true},
