@@ -58,8 +58,6 @@ struct LayerMatrix {
   }
 };
 
-class InputSums;
-
 // By how many directions A is known of a layer with so many inputs (the bias among them); 0: A is whole.
 using RankOfWidth = std::function<std::size_t(std::size_t width)>;
 
@@ -94,10 +92,8 @@ class LayerMatrices {
   }
 
   // A of every layer, by one pass over the client's data at the model's weights; to its diagonal goes `ridge` times its
-  // own mean. REQUIRES layers whose A is whole.
+  // own mean, unless it is sketched.
   void measure_inputs(const ClientTask& task, float ridge, std::span<float> inputs) const;
-  // The same pass, added to sums.
-  void measure_inputs(const ClientTask& task, InputSums& sums) const;
   std::size_t place_of(const LayerMatrix& layer) const { return static_cast<std::size_t>(&layer - layers_.data()); }
 
  private:
@@ -112,19 +108,15 @@ class InputSums {
   // Layers before `first` are left out. The matrices must outlive it.
   explicit InputSums(const LayerMatrices& matrices, std::size_t first = 0);
 
-  // Of a layer that is sketched: V·A is wanted too, of this V (rows × width).
-  void ask_product(const LayerMatrix& layer, std::span<const float> v);
   void add(const LayerPass& pass);
   // The means, where the layers' A lie; to the diagonal of one that is whole goes `ridge` times its own mean.
   void write(float ridge, std::span<float> inputs) const;
-  // V·A of what was asked for, in place of V.
-  void take_product(const LayerMatrix& layer, std::span<float> v) const;
 
  private:
   struct Sum {
-    Flat values;      // a gram, or products: width × directions
-    Flat directions;  // Ω, and behind each of its rows that of Vᵀ
-    std::size_t count = 0, rows = 0;
+    Flat values;                    // a gram, or its products with the directions
+    std::vector<float> directions;  // of a sketch
+    std::size_t rows = 0;
     double trace = 0.0;
   };
 

@@ -161,7 +161,7 @@ class Laplace final : public Method, private Posterior, private Personal {
   void warm_client(const ClientTask& task, Update& update) const {
     task.train(update);
     const auto inputs = channel(update, GlobalCurvature::kInputs), moments = channel(update, kGradient);
-    const InputSums sums = warm_inputs(task, inputs);
+    matrices_.measure_inputs(task, 0.0f, inputs);
     // The product needs the very A that the server will have.
     curvature_.pack_inputs(true, options_.warm_bits(), update);
     const auto before = task.broadcast.at("theta");
@@ -171,7 +171,7 @@ class Laplace final : public Method, private Posterior, private Personal {
     Flat packed;
     matrices_.change_layers(moments, [&](const LayerMatrix& layer, std::span<float> w) {
       const auto own = layer.inputs_of(std::span<const float>(inputs));
-      if (layer.rank > 0) return times_sketched(sums, layer, own, w);
+      if (layer.rank > 0) return times_sketched(layer, own, w);
       packed.assign(own.begin(), own.end());
       add_ridge(std::span(packed), layer.width());
       times_precision(w, layer.rows(), layer.width(), packed);
@@ -185,30 +185,14 @@ class Laplace final : public Method, private Posterior, private Personal {
     leave_zero(update, {GlobalCurvature::kOutputs, GlobalCurvature::kRest});
   }
 
-  // A of the client's data. Of wide layers the sketch is all that is kept, so (W_n − W)A_n is measured by the same
-  // pass.
-  InputSums warm_inputs(const ClientTask& task, std::span<float> inputs) const {
-    InputSums sums(matrices_);
-    Flat before, step;
-    for (const auto& layer : matrices_.all()) {
-      if (layer.rank == 0) continue;
-      layer.gather(task.broadcast.at("theta"), before);
-      layer.gather(std::span<const float>(task.model.parameters()), step);
-      for (std::size_t i = 0; i < step.size(); ++i) step[i] -= before[i];
-      sums.ask_product(layer, step);
-    }
-    matrices_.measure_inputs(task, sums);
-    sums.write(0.0f, inputs);
-    return sums;
-  }
-
-  // From W_n − W to its product with A_n + ρI, of a layer that is sketched.
-  void times_sketched(const InputSums& sums, const LayerMatrix& layer, std::span<const float> sketch,
-                      std::span<float> w) const {
-    const float ridge = static_cast<float>(options_.ridge) * sketch.back() / static_cast<float>(layer.width());
-    const Flat step(w.begin(), w.end());
-    sums.take_product(layer, w);
-    for (std::size_t i = 0; i < w.size(); ++i) w[i] += ridge * step[i];
+  // From W_n − W to its product with A_n + ρI, of a layer that is sketched: with what the server could make of the
+  // client's own sketch, since what only one side knows would be multiplied and not divided by.
+  void times_sketched(const LayerMatrix& layer, std::span<const float> sketch, std::span<float> w) const {
+    const SketchedMatrix a(sketch, layer.width(), layer.rank);
+    const double ridge = options_.ridge * a.trace() / static_cast<double>(layer.width());
+    std::vector<double> product(w.begin(), w.end());
+    a.multiply([&](double value) { return value + ridge; }, layer.rows(), product);
+    std::ranges::transform(product, w.begin(), [](double x) { return static_cast<float>(x); });
   }
 
   // Back from the mean of such products, with the mean A; false where A + ρI is not positive.

@@ -161,7 +161,7 @@ std::vector<bool> searches(TestBed& bed, std::size_t rounds) {
   return all;
 }
 
-TEST(LineSearch, IsOfTheFirstStepOfConvolutionsUnlessSaidOtherwise) {
+TEST(LineSearch, IsOfTheFirstStepOfConvolutionsWhereThatIsLeftToIt) {
   const auto net = [] {
     const CnnPlan plan{.convolutions = {{.out = 2, .kernel = 3, .padding = 0, .pool = false}}, .hidden = {}};
     return make_native_cnn(plan, {.input_shape = {1, 5, 5}, .outputs = 3});

@@ -45,7 +45,7 @@ std::vector<Option> LaplaceOptions::declared() {
        "longest step, as the KL divergence that the curvature predicts it to change predictions by; 0: no limit",
        at_least(0.0)},
       {"line_search",
-       std::string("auto"),
+       std::string("never"),
        "measure a step's length by a round of its own, in which clients return only losses. auto: of the first step, "
        "in "
        "models with convolutions, if all clients take part; always: of every step",
@@ -77,7 +77,7 @@ std::vector<Option> LaplaceOptions::declared() {
       {"rank", std::int64_t{0},
        "random directions by whose products A is known where a layer has more inputs than that; 0: 256 where it has "
        "more "
-       "than 1024",
+       "than 2048",
        at_least(0)},
       {"local_steps", std::int64_t{1},
        "steps that a client takes in the metric of its own A and B before it answers (FedPM); 1: the exact product",
@@ -132,7 +132,7 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server, std
                 : searched == "always" ? LineSearchUse::always
                                        : LineSearchUse::never;
   if (line_search == LineSearchUse::always && (participation < 1.0 || local_steps > 1)) {
-    fail("method.line_search = \"always\": {}; use \"auto\" or \"never\"",
+    fail("method.line_search = \"always\": {}; use \"never\"",
          participation < 1.0 ? "the losses of another cohort (server.participation < 1) say little about a step"
                              : "clients that take steps of their own (method.local_steps) need none measured");
   }

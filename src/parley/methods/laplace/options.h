@@ -44,9 +44,9 @@ struct LaplaceOptions {
   // The structured product adds no more than `ridge` to A: the rounding of a byte could make it indefinite.
   std::size_t warm_bits() const { return std::max<std::size_t>(16, factor_bits); }
   // Of the sketch by which A is known of a layer with so many inputs; 0: A is whole. A number of a sketch takes four
-  // bytes and one of A two, so 256 directions of 1,024 inputs cost as much as A.
+  // bytes and one of A two, so 256 directions of 2,048 inputs are half of A; of fewer they lose more than they spare.
   std::size_t rank_of(std::size_t width) const {
-    constexpr std::size_t kWide = 1024, kRank = 256;
+    constexpr std::size_t kWide = 2048, kRank = 256;
     if (rank == 0) return width > kWide ? kRank : 0;
     return width > rank ? rank : 0;
   }

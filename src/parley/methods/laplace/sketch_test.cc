@@ -108,8 +108,8 @@ TEST(LaplaceSketch, IsOfWideLayersByItself) {
     TestBed bed("laplace", problem, {}, [&] { return make_native_mlp({.widths = {features, kClasses}}); });
     return bed.schema()->channels[bed.schema()->channel("inputs")].size();
   };
-  EXPECT_EQ(numbers(1023), packed_size(1024));
-  EXPECT_EQ(numbers(1024), sketch_size(1025, 256));
+  EXPECT_EQ(numbers(2047), packed_size(2048));
+  EXPECT_EQ(numbers(2048), sketch_size(2049, 256));
 }
 
 // A layer too wide for a whole A has a sketch; only one whose sketch is larger than that has a diagonal.
