@@ -1,7 +1,6 @@
 #include "study_tables.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <tuple>
 
@@ -117,27 +116,27 @@ std::string uncertainty_table(const std::vector<StudyRow>& rows) {
   const bool ood = std::ranges::any_of(rows, has("ood_auroc"));
   const auto measured = [&](const char* name) { return std::ranges::any_of(rows, has(name)); };
   if (!ood && !measured("posterior_loss") && !measured("tempered_loss") && !measured("ensemble_loss")) return "";
-  Table table({"uncertainty", "NLL", "ECE", "Brier", "OOD AUROC"});
-  const auto add = [&](const StudyRow& row, const std::string& label, std::array<const char*, 4> names) {
+  Table table({"uncertainty", "NLL", "ECE", "Brier", "covered", "by", "OOD AUROC"});
+  const auto add = [&](const StudyRow& row, const std::string& label, const std::string& prefix, const char* auroc) {
     std::vector<std::string> cells{label};
-    for (const char* name : names) {
+    for (const std::string& name : {prefix + "_loss", prefix + "_ece", prefix + "_brier", prefix + "_coverage",
+                                    prefix + "_set_size", std::string(auroc)}) {
       const auto found = row.last.find(name);
       cells.push_back(found == row.last.end() ? "" : spread_text(found->second, row.seeds, 1.0, "{:.4f}"));
     }
     table.add(cells);
   };
   for (const auto& row : rows) {
-    add(row, row.label + ", the model", {"test_loss", "test_ece", "test_brier", "ood_auroc"});
+    add(row, row.label + ", the model", "test", "ood_auroc");
     if (const auto found = row.last.find("temperature"); found != row.last.end()) {
-      add(row, fmt::format("{}, at temperature {:.3g}", row.label, found->second.mean),
-          {"tempered_loss", "tempered_ece", "tempered_brier", "tempered_ood_auroc"});
+      add(row, fmt::format("{}, at temperature {:.3g}", row.label, found->second.mean), "tempered",
+          "tempered_ood_auroc");
     }
     if (row.last.contains("posterior_loss")) {
-      add(row, row.label + ", networks drawn",
-          {"posterior_loss", "posterior_ece", "posterior_brier", "posterior_ood_auroc"});
+      add(row, row.label + ", networks drawn", "posterior", "posterior_ood_auroc");
     }
     if (row.last.contains("ensemble_loss")) {
-      add(row, "all runs together", {"ensemble_loss", "ensemble_ece", "ensemble_brier", "ensemble_ood_auroc"});
+      add(row, "all runs together", "ensemble", "ensemble_ood_auroc");
     }
   }
   return fmt::format("\n{}", table.text());
