@@ -199,6 +199,7 @@ std::vector<std::string> every_method() {
         "method.name=fedavg client.optimizer=momentum client.state=worker",
         "method.name=fedavg stages.use=[\"clip\",\"quantise\"] stages.clip_norm=0.3 stages.quantise_bits=5",
         "method.name=scaffold stages.use=[\"sparsify\"] stages.sparsify_share=0.3",
+        "method.name=laplace method.line_search=always method.warm=0 method.rank=3 server.participation=1",
         "method.name=fedavg server.step=adam server.lr=0.01", "method.name=fola method.curvature=input method.rank=2",
         "method.name=fola method.curvature=kfac method.lambda=1", "method.name=fola method.compress=0.3",
         "method.name=fola method.aggregation=mixture", "method.name=virtual method.prune=0.5",

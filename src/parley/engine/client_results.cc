@@ -20,6 +20,8 @@ Json to_json(const Evaluation& evaluation) {
           {"loss_sum", evaluation.loss_sum},
           {"correct", evaluation.correct},
           {"brier_sum", evaluation.brier_sum},
+          {"covered", evaluation.covered},
+          {"set_sizes", evaluation.set_sizes},
           {"class_total", evaluation.class_total},
           {"class_correct", evaluation.class_correct},
           {"bins", bins},
@@ -32,6 +34,8 @@ Evaluation evaluation_from_json(const Json& json) {
   json.at("loss_sum").get_to(evaluation.loss_sum);
   json.at("correct").get_to(evaluation.correct);
   json.at("brier_sum").get_to(evaluation.brier_sum);
+  evaluation.covered = json.value("covered", std::size_t{0});  // runs begun before November 2026 have neither
+  evaluation.set_sizes = json.value("set_sizes", std::size_t{0});
   json.at("class_total").get_to(evaluation.class_total);
   json.at("class_correct").get_to(evaluation.class_correct);
   for (std::size_t i = 0; i < Evaluation::kBins; ++i) {

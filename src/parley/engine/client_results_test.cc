@@ -62,6 +62,8 @@ TEST(ClientResults, SurviveACheckpointBitForBit) {
                                            .loss_sum = 1.0 / 3.0,
                                            .correct = 5,
                                            .brier_sum = 0.1,
+                                           .covered = 6,
+                                           .set_sizes = 9,
                                            .class_total = {3, 4},
                                            .class_correct = {2, 3}},
                             .ood_auroc = 2.0 / 3.0};

@@ -182,7 +182,7 @@ TEST(Uncertainty, OfANarrowPosteriorIsThePointEstimates) {
     const auto summary = run_experiment(
         experiment({std::string("evaluate.posterior_scale=") + scale, "evaluate.ood=synthetic"}), temp / "run", {});
     for (const Json& line : summary.metrics) {
-      for (const char* metric : {"loss", "accuracy", "ece", "brier"}) {
+      for (const char* metric : {"loss", "accuracy", "ece", "brier", "coverage", "set_size"}) {
         EXPECT_NEAR(line[fmt::format("posterior_{}", metric)].get<double>(),
                     line[fmt::format("test_{}", metric)].get<double>(), 1e-6)
             << metric;
@@ -200,7 +200,7 @@ TEST(Uncertainty, IsTheSameForAnyNumberOfThreadsAndAfterAResume) {
   const auto three = run_experiment(experiment(with_ood), temp / "three", {.threads = 3});
   run_experiment(experiment({with_ood[0], "run.rounds=2"}), temp / "cut", {.threads = 2});
   const auto resumed = run_experiment(experiment(with_ood), temp / "cut", {.threads = 2, .resume = true});
-  EXPECT_EQ(uncertainty_of(one)[3].size(), 6u);
+  EXPECT_EQ(uncertainty_of(one)[3].size(), 8u);
   EXPECT_EQ(uncertainty_of(one), uncertainty_of(three));
   EXPECT_EQ(uncertainty_of(one), uncertainty_of(resumed));
 }
@@ -213,7 +213,8 @@ TEST(Uncertainty, IsMeasuredOnlyWhereAskedFor) {
     return names;
   };
   EXPECT_EQ(keys({"evaluate.posterior_samples=0"}), "");
-  EXPECT_EQ(keys({}), "posterior_accuracy posterior_brier posterior_ece posterior_loss ");
+  EXPECT_EQ(keys({}),
+            "posterior_accuracy posterior_brier posterior_coverage posterior_ece posterior_loss posterior_set_size ");
   EXPECT_EQ(keys({"evaluate.posterior_samples=0", "method.name=fedavg", "evaluate.ood=synthetic"}), "ood_auroc ");
 }
 

@@ -1,5 +1,6 @@
 // Natural gradients of matrices whose Fisher information is A ⊗ B (K-FAC, Martens & Grosse 2015): a layer's weights W
-// (rows × width), A of its inputs (width²), B of the gradients at its outputs (rows²), packed as in matrix_product.h.
+// (rows × width), A of its inputs (width²), B of the gradients at its outputs (rows²), packed as in matrix_product.h; A
+// may be a sketch (sketch.h) instead.
 //
 // Damping d is put on both factors, A + π√d·I and B + √d/π·I, with π² = (tr A / width) / (tr B / rows), which makes the
 // two shares alike whatever the factors' sizes are (§6.3 there).
@@ -15,6 +16,7 @@ struct FisherFactors {
   std::size_t rows, width;
   std::span<const float> inputs;   // A
   std::span<const float> outputs;  // B
+  std::size_t rank = 0;            // of the sketch that `inputs` is; 0: it is packed
 };
 
 // π; 1 where a factor has no trace at all.

@@ -27,6 +27,7 @@ std::vector<std::string> methods_and_variants() {
       if (const auto* text = std::get_if<std::string>(&value)) name += " " + key + "=" + *text;
     }
   }
+  all.push_back("laplace method.line_search=always");
   for (const char* rule : {"running_var=pooled", "running_var=mixture", "running_var=local", "norm=local"}) {
     all.push_back(std::string("fedavg model.norm=batch aggregate.") + rule);
   }

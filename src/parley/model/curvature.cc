@@ -89,7 +89,15 @@ void add_squared_gradients(const LayerPass& pass, std::span<float> squares) {
 // second moments, where all of them would cost more than the training.
 constexpr std::size_t kPatchesPerExample = 16;
 
-std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram) {
+namespace {
+
+struct InputRows {
+  const float* values;  // rows × width
+  std::size_t rows, width;
+};
+
+// A layer's inputs with the 1 of the bias behind each.
+InputRows extended_inputs(const LayerPass& pass) {
   const std::size_t in = pass.layer.in(), width = in + (pass.layer.bias ? 1 : 0);
   const std::size_t all = pass.rows_per_example, used = std::min(all, kPatchesPerExample);
   const std::size_t examples = pass.rows / all;
@@ -103,8 +111,28 @@ std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram) {
       if (pass.layer.bias) *to++ = 1.0f;
     }
   }
-  add_gram(examples * used, extended.data(), width, 1.0f, gram);
-  return examples * used;
+  return {extended.data(), examples * used, width};
+}
+
+}  // namespace
+
+std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram) {
+  const InputRows x = extended_inputs(pass);
+  add_gram(x.rows, x.values, x.width, 1.0f, gram);
+  return x.rows;
+}
+
+std::size_t add_input_products(const LayerPass& pass, std::span<const float> directions, std::size_t count,
+                               std::span<float> products, double& trace) {
+  const InputRows x = extended_inputs(pass);
+  assert(directions.size() == x.width * count && products.size() == directions.size());
+  Flat& along = scratch(0, x.rows * count);
+  multiply(Form::plain, Form::plain, x.rows, count, x.width, x.values, directions.data(), along.data(), 1.0f, 0.0f);
+  multiply(Form::transposed, Form::plain, x.width, count, x.rows, x.values, along.data(), products.data(), 1.0f, 1.0f);
+  for (const float value : std::span(x.values, x.rows * x.width)) {
+    trace += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return x.rows;
 }
 
 void add_output_gram(const LayerPass& pass, std::span<float> gram, std::span<const float> weights) {

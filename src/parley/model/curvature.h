@@ -16,6 +16,11 @@ void add_squared_gradients(const LayerPass& pass, std::span<float> squares);
 // `gram` (row-major). Gives the rows back that were added: of a convolution's many patches, some of each example.
 std::size_t add_input_gram(const LayerPass& pass, std::span<float> gram);
 
+// The same sum times some directions, A·M with M width × `count` (row-major), added to `products` (likewise), by two
+// thin products instead of A; and Σ ‖ã‖², A's trace, to `trace`.
+std::size_t add_input_products(const LayerPass& pass, std::span<const float> directions, std::size_t count,
+                               std::span<float> products, double& trace);
+
 // Σ over rows of δ δᵀ, with δ the gradient of an example's own loss at the layer's outputs, added to the lower triangle
 // of `gram` (out × out, row-major). REQUIRES a pass of backward(). `weights`, one an example, weigh their rows;
 // none: 1.

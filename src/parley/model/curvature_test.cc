@@ -97,6 +97,35 @@ TEST(Curvature, GramOfManyPatchesTakesSomeOfEachExampleAndAllPlacesInTurn) {
   EXPECT_EQ(*std::ranges::min_element(times), 16u);
 }
 
+TEST(Curvature, ProductsOfInputsAreThoseOfTheirGram) {
+  Fixture f(6);
+  constexpr std::size_t kWidth = 6, kCount = 2;
+  Flat gram(kWidth * kWidth, 0.0f), directions(kWidth * kCount), products(kWidth * kCount, 0.0f);
+  Stream stream(8, "directions");
+  for (float& x : directions) x = static_cast<float>(stream.normal());
+  double trace = 0.0;
+  std::size_t rows = 0;
+  f.model->observe([&](const LayerPass& pass) {
+    if (pass.index > 0) return;
+    rows += add_input_products(pass, directions, kCount, products, trace);
+    EXPECT_EQ(add_input_gram(pass, gram), rows);
+  });
+  f.model->backward(f.rows(0, 6));
+  f.model->observe({});
+  double diagonal = 0.0;
+  for (std::size_t i = 0; i < kWidth; ++i) {
+    diagonal += double{gram[i * kWidth + i]};
+    for (std::size_t k = 0; k < kCount; ++k) {
+      double expected = 0.0;
+      for (std::size_t j = 0; j < kWidth; ++j) {
+        expected += double{gram[std::max(i, j) * kWidth + std::min(i, j)]} * double{directions[j * kCount + k]};
+      }
+      EXPECT_NEAR(products[i * kCount + k], expected, 1e-4);
+    }
+  }
+  EXPECT_NEAR(trace, diagonal, 1e-4);
+}
+
 TEST(Curvature, OutputGramIsThatOfEachExamplesOwnGradient) {
   Fixture f(4);
   std::vector<float> batched(9, 0.0f), single(9, 0.0f);

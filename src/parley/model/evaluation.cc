@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <functional>
 
 #include "parley/base/counted.h"
 #include "parley/base/errors.h"
@@ -27,6 +28,21 @@ std::size_t bin_of(double confidence) {
   return static_cast<std::size_t>(std::clamp(index, 0.0, static_cast<double>(Evaluation::kBins - 1)));
 }
 
+// Counts the row's credible set, and whether the label is in it. Of classes that are as likely the earlier come first.
+void add_credible_set(Evaluation& to, std::span<const float> row, std::size_t label) {
+  constexpr double kRounding = 1e-6;  // of floats that should have exactly that much
+  std::vector<float> ordered(row.begin(), row.end());
+  std::ranges::sort(ordered, std::greater());
+  double held = 0.0;
+  std::size_t size = 0;
+  while (size < ordered.size() && held < Evaluation::kCredible - kRounding)
+    held += static_cast<double>(ordered[size++]);
+  std::size_t likelier = 0;
+  for (std::size_t c = 0; c < row.size(); ++c) likelier += row[c] > row[label] || (row[c] == row[label] && c < label);
+  to.set_sizes += size;
+  to.covered += likelier < size;
+}
+
 // One row of a classifier; its logits are overwritten. Outputs fitted to one-hot labels by least
 // squares are taken for the probabilities they estimate.
 void add_classified(Evaluation& to, Loss loss, std::span<float> row, std::size_t label) {
@@ -47,6 +63,7 @@ void add_classified(Evaluation& to, Loss loss, std::span<float> row, std::size_t
   bin.confidence += confidence;
   bin.correct += right;
   to.correct += right;
+  add_credible_set(to, row, label);
   ++to.class_total[label];
   to.class_correct[label] += right;
   if (!to.confusion.empty()) ++to.confusion[label * to.class_total.size() + guess];
@@ -116,6 +133,14 @@ double Evaluation::brier() const {
   return brier_sum / static_cast<double>(examples);
 }
 
+double Evaluation::coverage() const {
+  return static_cast<double>(covered) / static_cast<double>(examples);
+}
+
+double Evaluation::set_size() const {
+  return static_cast<double>(set_sizes) / static_cast<double>(examples);
+}
+
 double Evaluation::ece() const {
   double gap = 0.0;
   for (const auto& bin : bins) gap += std::abs(static_cast<double>(bin.correct) - bin.confidence);
@@ -153,6 +178,8 @@ void Evaluation::merge(const Evaluation& other) {
   loss_sum += other.loss_sum;
   correct += other.correct;
   brier_sum += other.brier_sum;
+  covered += other.covered;
+  set_sizes += other.set_sizes;
   add_to(class_total, other.class_total);
   add_to(class_correct, other.class_correct);
   add_to(confusion, other.confusion);

@@ -26,6 +26,10 @@ struct Evaluation {
   double loss_sum = 0.0;
   std::size_t correct = 0;
   double brier_sum = 0.0;
+  // Of the fewest classes that together have this much of a row's probability, the likeliest first.
+  static constexpr double kCredible = 0.9;
+  std::size_t covered = 0;                 // rows whose label is among them
+  std::size_t set_sizes = 0;               // how many they are, over all rows
   std::vector<std::size_t> class_total;    // by true class
   std::vector<std::size_t> class_correct;  // by true class
   std::array<Bin, kBins> bins{};
@@ -43,9 +47,13 @@ struct Evaluation {
 
   bool classified() const { return !class_total.empty(); }
   double loss() const;
-  double accuracy() const;  // classification only, likewise the next two
+  double accuracy() const;  // classification only, likewise the next four
   double ece() const;       // expected calibration error
   double brier() const;     // mean over examples of Σ_c (p_c − 1[y=c])²
+  // The share of the rows whose label is in their credible set, at least kCredible where the model is not too sure, and
+  // how many classes that set has in the mean.
+  double coverage() const;
+  double set_size() const;
   // Regression only; of several targets the mean.
   double mae() const;  // in the targets' own units, likewise the next
   double rmse() const;

@@ -63,6 +63,33 @@ TEST(Evaluation, AgreesWithAHandComputedExample) {
   EXPECT_NEAR(result.ece(), (2.0 * 0.4 + 0.2) / 3.0, 1e-6);
 }
 
+// Rows of probabilities; the label of each is given.
+Evaluation of_probabilities(const std::vector<float>& rows, const std::vector<std::int32_t>& labels) {
+  std::vector<float> logits;
+  for (const float p : rows) logits.push_back(std::log(p));
+  const std::size_t width = rows.size() / labels.size();
+  const auto data = classes(width, logits, labels);
+  Echo model(width, Loss::cross_entropy);
+  return evaluate(model, WholeView(data).view());
+}
+
+TEST(Evaluation, CoverageIsOfTheFewestClassesThatHoldNineTenths) {
+  const std::vector<float> doubtful{.5f, .1f, .3f, .1f};  // .5 + .3 is less than .9: three, the earlier of equals first
+  for (std::int32_t label = 0; label < 4; ++label) {
+    const auto result = of_probabilities(doubtful, {label});
+    EXPECT_EQ(result.set_size(), 3.0);
+    EXPECT_EQ(result.coverage(), label == 3 ? 0.0 : 1.0) << label;
+  }
+  // One class that has nine tenths is enough; one with hardly less is not.
+  EXPECT_EQ(of_probabilities({.05f, .9f, .05f}, {0}).set_size(), 1.0);
+  EXPECT_EQ(of_probabilities({.05f, .9f, .05f}, {0}).coverage(), 0.0);
+  EXPECT_EQ(of_probabilities({.06f, .89f, .05f}, {0}).set_size(), 2.0);
+  EXPECT_EQ(of_probabilities({.06f, .89f, .05f}, {0}).coverage(), 1.0);
+  const auto two = of_probabilities({.05f, .9f, .05f, .4f, .3f, .3f}, {0, 2});
+  EXPECT_EQ(two.coverage(), 0.5);
+  EXPECT_EQ(two.set_size(), 2.0);
+}
+
 TEST(Evaluation, IsStableForLargeLogits) {
   const auto data = classes(2, {1000, 0, 1000, 0}, {0, 1});
   Echo model(2, Loss::cross_entropy);
@@ -131,6 +158,8 @@ TEST(Evaluation, OfPartsMergesIntoTheWhole) {
   EXPECT_NEAR(merged.loss(), expected.loss(), 1e-12);
   EXPECT_NEAR(merged.brier(), expected.brier(), 1e-12);
   EXPECT_NEAR(merged.ece(), expected.ece(), 1e-12);
+  EXPECT_EQ(merged.coverage(), expected.coverage());
+  EXPECT_EQ(merged.set_size(), expected.set_size());
 }
 
 TEST(Evaluation, OfAPredictionIsThatOfTheModelThatMadeIt) {

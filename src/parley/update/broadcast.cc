@@ -21,7 +21,7 @@ Broadcast::Broadcast(const State& state, std::size_t number) {
   auto contents = std::make_shared<Contents>();
   contents->number = number;
   for (const auto& channel : state.channels()) {
-    if (channel.broadcast) contents->channels.emplace_back(channel.name, channel.values);
+    if (state.sends(channel)) contents->channels.emplace_back(channel.name, channel.values);
   }
   for (const auto& [name, scalar] : state.scalars()) {
     if (scalar.broadcast) contents->scalars.emplace(name, scalar.value);

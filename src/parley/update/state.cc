@@ -26,6 +26,15 @@ void State::add(std::string name, std::shared_ptr<const Layout> layout, bool bro
   channels_.push_back({std::move(name), std::move(layout), broadcast, std::move(values)});
 }
 
+void State::add_sent_while(std::string scalar, std::string name, std::shared_ptr<const Layout> layout, Flat values) {
+  add(std::move(name), std::move(layout), true, std::move(values));
+  channels_.back().sent_while = std::move(scalar);
+}
+
+bool State::sends(const Channel& channel) const {
+  return channel.broadcast && (channel.sent_while.empty() || scalar(channel.sent_while) != 0.0);
+}
+
 const State::Channel* State::find(std::string_view name) const {
   for (const auto& channel : channels_) {
     if (channel.name == name) return &channel;

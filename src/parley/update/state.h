@@ -21,9 +21,14 @@ class State {
     std::shared_ptr<const Layout> layout;
     bool broadcast;  // sent to the clients
     Flat values;
+    std::string sent_while = {};  // a scalar: sent only in rounds in which it is not 0; empty: in all
   };
 
   void add(std::string name, std::shared_ptr<const Layout> layout, bool broadcast, Flat values);
+  // One that clients see only while a scalar of the state is not 0; it costs the other rounds nothing.
+  void add_sent_while(std::string scalar, std::string name, std::shared_ptr<const Layout> layout, Flat values);
+  // Whether clients are sent it now.
+  bool sends(const Channel& channel) const;
   // The values of a channel. Throws std::logic_error for one that is not there, which is a bug, as scalar() does.
   std::span<float> at(std::string_view name);
   std::span<const float> at(std::string_view name) const;

@@ -403,6 +403,19 @@ TEST(Broadcast, IsANumberedSnapshotOfWhatIsSent) {
   EXPECT_THROW(sent.scalar("boost"), std::logic_error);
 }
 
+TEST(Broadcast, LeavesOutWhatIsSentAtOtherTimes) {
+  State state;
+  state.add("theta", layout(2), true, {1.0f, 2.0f});
+  state.add_sent_while("searching", "step", layout(2), {3.0f, 4.0f});
+  state.add_scalar("searching", true, 0.0);
+  const Broadcast without(state, 1);
+  EXPECT_THROW(without.at("step"), std::logic_error);
+  state.scalar("searching") = 1.0;
+  const Broadcast with(state, 2);
+  EXPECT_EQ(with.at("step")[1], 4.0f);
+  EXPECT_GT(with.wire_bytes(), without.wire_bytes() + 2 * sizeof(float));
+}
+
 TEST(Broadcast, SurvivesTheWire) {
   State state;
   state.add("theta", layout(3), true, {1.0f, -0.0f, 1e-42f});

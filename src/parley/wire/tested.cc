@@ -40,6 +40,8 @@ void fill(v1::Tested& to, const ClientResult& result) {
   if (evaluation.classified()) {
     to.set_correct(evaluation.correct);
     to.set_brier(evaluation.brier_sum);
+    to.set_covered(evaluation.covered);
+    to.set_set_sizes(evaluation.set_sizes);
     for (const auto& bin : evaluation.bins) {
       auto& added = *to.add_bins();
       added.set_count(bin.count);
@@ -69,8 +71,13 @@ std::optional<ClientResult> result_in(const v1::Tested& tested) {
   if (tested.bins_size() > 0) {
     require(tested.correct() <= tested.examples(), "more right than there are");
     require(is_sum(tested.brier()), "a Brier score below 0");
+    require(tested.covered() <= tested.examples(), "more labels covered than there are");
+    constexpr std::uint64_t kMostClasses = std::uint64_t{1} << 20;
+    require(tested.set_sizes() / kMostClasses <= tested.examples(), "sets of more classes than there are");
     evaluation.correct = tested.correct();
     evaluation.brier_sum = tested.brier();
+    evaluation.covered = tested.covered();
+    evaluation.set_sizes = tested.set_sizes();
     // All of one kind, because the node does not say of which.
     evaluation.class_total = {evaluation.examples};
     evaluation.class_correct = {evaluation.correct};

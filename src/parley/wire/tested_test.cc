@@ -18,6 +18,8 @@ ClientResult some_result() {
   evaluation.loss_sum = 4.125;
   evaluation.correct = 7;
   evaluation.brier_sum = 2.5;
+  evaluation.covered = 9;
+  evaluation.set_sizes = 14;
   evaluation.class_total = {6, 4};
   evaluation.class_correct = {5, 2};
   evaluation.bins[3] = {.count = 4, .confidence = 1.0, .correct = 2};
@@ -39,6 +41,8 @@ TEST(Tested, ComesBackAsItWasAndDoesNotTellTheClasses) {
   EXPECT_EQ(got->evaluation.accuracy(), sent.evaluation.accuracy());
   EXPECT_EQ(got->evaluation.ece(), sent.evaluation.ece());
   EXPECT_EQ(got->evaluation.brier(), sent.evaluation.brier());
+  EXPECT_EQ(got->evaluation.coverage(), sent.evaluation.coverage());
+  EXPECT_EQ(got->evaluation.set_size(), sent.evaluation.set_size());
   EXPECT_EQ(got->evaluation.class_total, std::vector<std::size_t>{10});
 }
 
@@ -64,6 +68,8 @@ TEST(Tested, WhatCannotBeIsRefused) {
       [](v1::Tested& m) { m.set_correct(11); },
       [](v1::Tested& m) { m.set_loss(kNan); },
       [](v1::Tested& m) { m.set_brier(-1.0); },
+      [](v1::Tested& m) { m.set_covered(11); },
+      [](v1::Tested& m) { m.set_set_sizes(std::uint64_t{1} << 40); },
       [](v1::Tested& m) { m.set_examples(std::uint64_t{1} << 60); },
       [](v1::Tested& m) { m.mutable_bins()->RemoveLast(); },
       [](v1::Tested& m) { m.mutable_bins(3)->set_count(5); },

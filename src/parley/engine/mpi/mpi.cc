@@ -232,12 +232,14 @@ Share take_share(ByteReader& from) {
 
 // By name, so that a new member is not forgotten: this then no longer compiles.
 void put_evaluation(ByteBuffer& to, const Evaluation& evaluation) {
-  const auto& [examples, loss_sum, correct, brier_sum, class_total, class_correct, bins, confusion, targets] =
-      evaluation;
+  const auto& [examples, loss_sum, correct, brier_sum, covered, set_sizes, class_total, class_correct, bins, confusion,
+               targets] = evaluation;
   put(to, static_cast<std::uint64_t>(examples));
   put(to, loss_sum);
   put(to, static_cast<std::uint64_t>(correct));
   put(to, brier_sum);
+  put(to, static_cast<std::uint64_t>(covered));
+  put(to, static_cast<std::uint64_t>(set_sizes));
   put_all(to, bins);
   for (const auto* counts : {&class_total, &class_correct, &confusion}) {
     put(to, static_cast<std::uint64_t>(counts->size()));
@@ -253,6 +255,8 @@ Evaluation take_evaluation(ByteReader& from) {
   evaluation.loss_sum = from.take<double>();
   evaluation.correct = from.take<std::uint64_t>();
   evaluation.brier_sum = from.take<double>();
+  evaluation.covered = from.take<std::uint64_t>();
+  evaluation.set_sizes = from.take<std::uint64_t>();
   from.take_all(std::span<Evaluation::Bin>(evaluation.bins));
   for (auto* counts : {&evaluation.class_total, &evaluation.class_correct, &evaluation.confusion}) {
     counts->resize(from.take<std::uint64_t>());

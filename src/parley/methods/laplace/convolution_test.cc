@@ -141,7 +141,10 @@ TEST(LaplaceConvolution, ItsGradientIsTheSumOverPlaces) {
 TEST(LaplaceConvolution, TheFirstStepIsHeldShorter) {
   const auto first_kl = [](const NewModel& net) {
     const auto after_one = [&](double trust) {
-      TestBed bed("laplace", images(), {{"method.warm", std::int64_t{0}}, {"method.trust", trust}}, net);
+      TestBed bed(
+          "laplace", images(),
+          {{"method.warm", std::int64_t{0}}, {"method.trust", trust}, {"method.line_search", std::string("never")}},
+          net);
       Stream stream(14, "weights");
       for (float& w : bed.theta()) w = static_cast<float>(0.3 * stream.normal());
       bed.rounds(1);

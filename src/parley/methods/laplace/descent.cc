@@ -10,7 +10,7 @@ namespace parley {
 namespace {
 
 // Of the state: the last step, and the gradient that it was made from.
-constexpr const char *kVelocity = "velocity", *kGradient = "gradient";
+constexpr const char *kVelocity = LineSearch::kStep, *kGradient = "gradient";
 // Scalars of the state. `rises` counts the rounds in a row in which the loss rose by a hundredth or more; `weight` is
 // what the last round's clients weighed, `objective` their loss with the prior's share, `promised` by how much the last
 // step should lower that.
@@ -30,14 +30,16 @@ double squares_of(std::span<const float> weights) {
 
 }  // namespace
 
-Descent::Descent(std::shared_ptr<const Layout> layout, const GlobalCurvature& curvature, const LaplaceOptions& options)
+Descent::Descent(std::shared_ptr<const Layout> layout, const GlobalCurvature& curvature, const LineSearch& search,
+                 const LaplaceOptions& options)
     : layout_(std::move(layout)),
       curvature_(curvature),
+      search_(search),
       options_(options),
       secants_(layout_, options.uses_secants() ? options.secants : 0) {}
 
 void Descent::start(State& state) const {
-  state.add(kVelocity, layout_, false, Flat(layout_->size(), 0.0f));
+  search_.start(state, layout_);
   state.add_scalar(kDamping, false, options_.damping);
   state.add_scalar(kPrior, false, options_.prior);
   state.add_scalar(kPoints, true, 0.0);
@@ -77,17 +79,35 @@ void Descent::step(ServerTask& task, FlatDouble target) const {
   const bool worse = judge_last_step(task, 0.5 * prior * squares_of(theta.first(gradient.size())));
   if (secants_.any()) learn_secant(task, worse, gradient);
   choose_velocity(task, gradient);
-  const auto velocity = task.state.at(kVelocity);
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    gradient[i] = static_cast<double>(theta[i]) + static_cast<double>(velocity[i]);
+  task.state.scalar(kWeight) = task.sum.weight();
+  task.state.scalar(kPoints) += 1.0;
+  if (!search_.wants(secants_.known(task.state))) return go(task, target);
+  search_.begin(task.state);
+  for (std::size_t i = gradient.size(); i < target.size(); ++i) theta[i] = static_cast<float>(target[i]);
+}
+
+void Descent::finish_search(ServerTask& task) const {
+  State& state = task.state;
+  state.scalar(kPromised) = search_.finish(task, state.scalar(kPrior));
+  double& damping = state.scalar(kDamping);
+  if (search_.stayed(state)) damping = std::min(3.0 * damping, std::max(options_.damping, options_.damping_cap));
+  task.metrics["damping"] = damping;
+  const auto theta = state.at("theta");
+  FlatDouble target(theta.begin(), theta.end());
+  go(task, target);
+}
+
+// From θ by the velocity, which becomes what server.step made of it; behind what is trained, `target` has statistics.
+void Descent::go(ServerTask& task, std::span<double> target) const {
+  const auto theta = task.state.at("theta"), velocity = task.state.at(kVelocity);
+  const std::size_t trainable = layout_->trainable();
+  for (std::size_t i = 0; i < trainable; ++i) {
+    target[i] = static_cast<double>(theta[i]) + static_cast<double>(velocity[i]);
   }
   const Flat before(theta.begin(), theta.end());
   task.move_theta(target);
-  if (secants_.any()) {  // where server.step went
-    for (std::size_t i = 0; i < gradient.size(); ++i) velocity[i] = theta[i] - before[i];
-  }
-  task.state.scalar(kWeight) = task.sum.weight();
-  task.state.scalar(kPoints) += 1.0;
+  if (!secants_.any()) return;
+  for (std::size_t i = 0; i < trainable; ++i) velocity[i] = theta[i] - before[i];
 }
 
 // Levenberg–Marquardt on what is minimised, at the broadcast weights: that is where the last step led. True when it
@@ -98,7 +118,7 @@ bool Descent::judge_last_step(ServerTask& task, double penalty) const {
          &rises = state.scalar(kRises);
   const double found = task.sum.scalar(kLoss) / task.sum.weight();
   bool worse = false;
-  if (state.scalar(kPoints) > 0.0 && options_.adapts_damping()) {
+  if (state.scalar(kPoints) > 0.0 && options_.adapts_damping() && !search_.stayed(state)) {
     const bool rose = found + penalty > objective;
     damping = std::clamp(damping * (rose ? 3.0 : 0.5), std::min(options_.damping, options_.damping_floor),
                          std::max(options_.damping, options_.damping_cap));
@@ -125,7 +145,7 @@ bool Descent::judge_last_step(ServerTask& task, double penalty) const {
 void Descent::learn_secant(ServerTask& task, bool take_back, std::span<double> gradient) const {
   State& state = task.state;
   const auto last = state.at(kGradient), step = state.at(kVelocity), theta = state.at("theta");
-  if (state.scalar(kPoints) > 0.0 && same_examples(task)) {
+  if (state.scalar(kPoints) > 0.0 && same_examples(task) && !search_.stayed(state)) {
     const std::vector<double> s(step.begin(), step.begin() + std::ssize(gradient));
     std::vector<double> y(s.size()), curved(s);
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = gradient[i] - static_cast<double>(last[i]);
@@ -160,12 +180,11 @@ void Descent::precondition(const ServerTask& task, std::span<const std::span<dou
 }
 
 // The factors of a convolution, which is used in many places at once, underrate its curvature about 25-fold: until a
-// secant says so, a step is held that much shorter.
+// secant says so, a step is held that much shorter, unless its length is measured.
 double Descent::trust(const State& state) const {
   constexpr double kUnderrated = 25.0;
-  const bool convolves = std::ranges::any_of(
-      curvature_.layers(), [](const LayerMatrix& matrix) { return matrix.layer.weight.shape.size() > 2; });
-  return options_.whole_trust() / (secants_.any() && !secants_.known(state) && convolves ? kUnderrated : 1.0);
+  const bool known = secants_.known(state), guessed = secants_.any() && !known && !search_.wants(known);
+  return options_.whole_trust() / (guessed && curvature_.convolves() ? kUnderrated : 1.0);
 }
 
 // The velocity becomes the step: V ← mV − η·(curvature + d)⁻¹·gradient, no longer than is trusted.
@@ -187,7 +206,7 @@ void Descent::choose_velocity(ServerTask& task, std::span<const double> gradient
   const double slope = dot(gradient, step);
   const double kl =
       secants_.any() ? -0.5 * options_.step_size() * slope : curvature_.predicted_kl(curvature_.in(task.state), step);
-  const double shrink = shrink_to(trust(task.state), kl);
+  const double shrink = shrink_to(trust(task.state), kl) * search_.reach(task.state);
   std::ranges::transform(step, velocity.begin(), [&](double v) { return static_cast<float>(shrink * v); });
   task.metrics["predicted_kl"] = shrink * shrink * kl;
   task.state.scalar(kPromised) = -shrink * slope - shrink * shrink * kl;

@@ -35,7 +35,8 @@ FisherFactors factors_of(const CurvatureView& curvature, const LayerMatrix& laye
   return {.rows = layer.rows(),
           .width = layer.width(),
           .inputs = layer.inputs_of(curvature.inputs),
-          .outputs = layer.outputs_of(curvature.outputs)};
+          .outputs = layer.outputs_of(curvature.outputs),
+          .rank = layer.rank};
 }
 
 }  // namespace
@@ -50,8 +51,12 @@ GlobalCurvature::GlobalCurvature(const LayerMatrices& matrices, const RestOfMode
   const LayerMatrix& first = matrices.all()[0];
   const bool one_position = first.layer.weight.shape.size() == 2;
   if (first.layer.weight.offset == 0 && (one_position || options.positions != Positions::reduce)) {
-    fixed_size_ = packed_size(first.width());
+    fixed_size_ = first.inputs_size();
   }
+}
+
+bool GlobalCurvature::convolves() const {
+  return std::ranges::any_of(layers(), [](const LayerMatrix& matrix) { return matrix.layer.weight.shape.size() > 2; });
 }
 
 std::vector<ChannelSpec> GlobalCurvature::channels() const {
@@ -68,7 +73,7 @@ ChannelSpec GlobalCurvature::inputs_channel() const {
     ByteReader from(packed);
     std::ranges::fill(inputs, 0.0f);
     for (const auto& block : from.take<std::uint32_t>() == all.size() ? all : changing) {
-      take_moments(from, block.width, block.of(inputs));
+      block.take(from, inputs);
     }
     from.finish();
   };
@@ -82,7 +87,7 @@ ChannelSpec GlobalCurvature::outputs_channel() const {
     ByteReader from(packed);
     for (const auto& block : blocks) {
       if (kfac) {
-        take_moments(from, block.width, block.of(outputs));
+        block.take(from, outputs);
       } else {
         set_diagonal(block.of(outputs), block.width, from.take<float>());
       }
@@ -92,16 +97,28 @@ ChannelSpec GlobalCurvature::outputs_channel() const {
   return channel;
 }
 
+void GlobalCurvature::Block::put(ByteBuffer& to, std::size_t bits, std::span<float> all) const {
+  sketched ? put_all(to, of(all)) : put_moments(to, bits, width, of(all));
+}
+
+void GlobalCurvature::Block::take(ByteReader& from, std::span<float> all) const {
+  sketched ? from.take_all(of(all)) : take_moments(from, width, of(all));
+}
+
 std::vector<GlobalCurvature::Block> GlobalCurvature::input_blocks(bool with_fixed) const {
   std::vector<Block> blocks;
-  for (const auto& layer : matrices_.all()) blocks.push_back({layer.inputs_offset, layer.width()});
+  for (const auto& layer : matrices_.all()) {
+    blocks.push_back({layer.inputs_offset, layer.inputs_size(), layer.width(), layer.rank > 0});
+  }
   if (!with_fixed) blocks.erase(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(fixed_layers()));
   return blocks;
 }
 
 std::vector<GlobalCurvature::Block> GlobalCurvature::output_blocks() const {
   std::vector<Block> blocks;
-  for (const auto& layer : matrices_.all()) blocks.push_back({layer.outputs_offset, layer.rows()});
+  for (const auto& layer : matrices_.all()) {
+    blocks.push_back({layer.outputs_offset, packed_size(layer.rows()), layer.rows()});
+  }
   return blocks;
 }
 
@@ -126,7 +143,7 @@ void GlobalCurvature::pack_inputs(bool with_fixed, std::size_t bits, Update& upd
   ByteBuffer to;
   const auto blocks = input_blocks(with_fixed);
   put(to, static_cast<std::uint32_t>(blocks.size()));
-  for (const auto& block : blocks) put_moments(to, bits, block.width, block.of(inputs));
+  for (const auto& block : blocks) block.put(to, bits, inputs);
   update.pack(kInputs, {.how = Packing::own, .bytes = std::move(to.bytes)});
 }
 
@@ -135,7 +152,7 @@ void GlobalCurvature::pack_outputs(std::size_t bits, Update& update) const {
   const std::span<float> outputs = update[kOutputs];
   ByteBuffer to;
   if (kfac_) {
-    for (const auto& block : output_blocks()) put_moments(to, bits, block.width, block.of(outputs));
+    for (const auto& block : output_blocks()) block.put(to, bits, outputs);
   } else {
     put_all(to, level_outputs(outputs));
   }

@@ -1,4 +1,5 @@
-// The curvature of the pooled data as the server keeps it: packed A and B of every layer, a diagonal of the rest.
+// The curvature of the pooled data as the server keeps it: A and B of every layer, packed or A as a sketch, a diagonal
+// of the rest.
 #pragma once
 
 #include <span>
@@ -10,7 +11,7 @@
 
 namespace parley {
 
-// Packed A and B of every layer and the rest's diagonal, wherever they lie.
+// A and B of every layer and the rest's diagonal, wherever they lie.
 struct CurvatureView {
   std::span<const float> inputs, outputs, rest;
 };
@@ -23,6 +24,8 @@ class GlobalCurvature {
   GlobalCurvature(const LayerMatrices& matrices, const RestOfModel& rest, const LaplaceOptions& options);
 
   const std::vector<LayerMatrix>& layers() const { return matrices_.all(); }
+  // Whether a layer shares its weights between positions.
+  bool convolves() const;
   // The channels that clients fill.
   std::vector<ChannelSpec> channels() const;
   void start(State& state) const;
@@ -56,13 +59,16 @@ class GlobalCurvature {
   void draw(const State& state, const Posterior::Draw& how, Stream& stream, std::span<float> theta) const;
 
  private:
-  // Where each layer's packed A or B lies, without the layer.
+  // Where each layer's A or packed B lies, without the layer. Sketches travel as floats, whatever `factor_bits` is.
   struct Block {
-    std::size_t offset, width;
+    std::size_t offset, size, width;
+    bool sketched = false;
     template <class T>
     std::span<T> of(std::span<T> all) const {
-      return all.subspan(offset, packed_size(width));
+      return all.subspan(offset, size);
     }
+    void put(ByteBuffer& to, std::size_t bits, std::span<float> all) const;
+    void take(ByteReader& from, std::span<float> all) const;
   };
   std::vector<Block> input_blocks(bool with_fixed) const;
   std::vector<Block> output_blocks() const;
@@ -76,7 +82,7 @@ class GlobalCurvature {
   const LayerMatrices& matrices_;
   const RestOfModel& rest_;
   bool kfac_;                   // false: B is its own mean diagonal times I
-  std::size_t fixed_size_ = 0;  // of the packed A that lie before all others
+  std::size_t fixed_size_ = 0;  // of the A that lie before all others
 };
 
 }  // namespace parley

@@ -21,11 +21,13 @@ class Laplace final : public Method, private Posterior, private Personal {
       : layout_(context.layout),
         options_(context.options, context.server, context.examples),
         examples_(static_cast<double>(context.examples)),
-        matrices_(shown_layers(*layout_), options_.widest),
+        matrices_(shown_layers(*layout_), options_.widest,
+                  [this](std::size_t width) { return options_.rank_of(width); }),
         rest_(*layout_, matrices_),
         curvature_(matrices_, rest_, options_),
         own_model_(matrices_, rest_, options_),
-        descent_(layout_, curvature_, options_),
+        search_(options_, curvature_.convolves()),
+        descent_(layout_, curvature_, search_, options_),
         agreement_(options_) {
     if (options_.fisher == FisherLabels::exact && rest_.size > 0) {
       fail("method.fisher = \"exact\": {} is in no dense or convolutional layer; use \"sampled\"",
@@ -40,6 +42,7 @@ class Laplace final : public Method, private Posterior, private Personal {
     for (auto& channel : curvature_.channels()) schema.channels.push_back(std::move(channel));
     for (auto& channel : agreement_.channels()) schema.channels.push_back(std::move(channel));
     for (auto& scalar : agreement_.scalars()) schema.scalars.push_back(std::move(scalar));
+    for (auto& scalar : search_.scalars()) schema.scalars.push_back(std::move(scalar));
     return schema;
   }
 
@@ -52,10 +55,14 @@ class Laplace final : public Method, private Posterior, private Personal {
 
   void client(const ClientTask& task, Update& update) const override {
     task.load();
+    if (search_.searching(task.broadcast)) return search(task, update);
     trains_in(task.broadcast) ? warm_client(task, update) : measure(task, update);
   }
 
-  void server(ServerTask& task) const override { trains_in(task.state) ? serve_warm(task) : serve_point(task); }
+  void server(ServerTask& task) const override {
+    if (search_.searching(task.state)) return descent_.finish_search(task);
+    trains_in(task.state) ? serve_warm(task) : serve_point(task);
+  }
 
   const Posterior* posterior() const override { return this; }
   const Personal* personal() const override { return options_.personal_steps > 0 ? this : nullptr; }
@@ -94,6 +101,12 @@ class Laplace final : public Method, private Posterior, private Personal {
   void mark_fixed_sent(const ClientTask& task, Update& update) const {
     update.scalar(kSentFixed) = 1.0;
     if (curvature_.fixed_layers() > 0) task.memory.amend({{kSentFixed, Flat{1.0f}}});
+  }
+
+  void search(const ClientTask& task, Update& update) const {
+    search_.measure(task, update);
+    agreement_.leave_out(update);
+    leave_zero(update, {kGradient, GlobalCurvature::kInputs, GlobalCurvature::kOutputs, GlobalCurvature::kRest});
   }
 
   void measure(const ClientTask& task, Update& update) const {
@@ -148,9 +161,9 @@ class Laplace final : public Method, private Posterior, private Personal {
   void warm_client(const ClientTask& task, Update& update) const {
     task.train(update);
     const auto inputs = channel(update, GlobalCurvature::kInputs), moments = channel(update, kGradient);
-    matrices_.measure_inputs(task, 0.0f, inputs);
-    curvature_.pack_inputs(true, options_.warm_bits(),
-                           update);  // the product needs the very A that the server will have
+    const InputSums sums = warm_inputs(task, inputs);
+    // The product needs the very A that the server will have.
+    curvature_.pack_inputs(true, options_.warm_bits(), update);
     const auto before = task.broadcast.at("theta");
     std::ranges::copy(task.model.parameters(), moments.begin());
     for (std::size_t i = 0; i < layout_->trainable(); ++i) moments[i] -= before[i];
@@ -158,6 +171,7 @@ class Laplace final : public Method, private Posterior, private Personal {
     Flat packed;
     matrices_.change_layers(moments, [&](const LayerMatrix& layer, std::span<float> w) {
       const auto own = layer.inputs_of(std::span<const float>(inputs));
+      if (layer.rank > 0) return times_sketched(sums, layer, own, w);
       packed.assign(own.begin(), own.end());
       add_ridge(std::span(packed), layer.width());
       times_precision(w, layer.rows(), layer.width(), packed);
@@ -169,6 +183,47 @@ class Laplace final : public Method, private Posterior, private Personal {
       mark_fixed_sent(task, update);
     }
     leave_zero(update, {GlobalCurvature::kOutputs, GlobalCurvature::kRest});
+  }
+
+  // A of the client's data. Of wide layers the sketch is all that is kept, so (W_n − W)A_n is measured by the same
+  // pass.
+  InputSums warm_inputs(const ClientTask& task, std::span<float> inputs) const {
+    InputSums sums(matrices_);
+    Flat before, step;
+    for (const auto& layer : matrices_.all()) {
+      if (layer.rank == 0) continue;
+      layer.gather(task.broadcast.at("theta"), before);
+      layer.gather(std::span<const float>(task.model.parameters()), step);
+      for (std::size_t i = 0; i < step.size(); ++i) step[i] -= before[i];
+      sums.ask_product(layer, step);
+    }
+    matrices_.measure_inputs(task, sums);
+    sums.write(0.0f, inputs);
+    return sums;
+  }
+
+  // From W_n − W to its product with A_n + ρI, of a layer that is sketched.
+  void times_sketched(const InputSums& sums, const LayerMatrix& layer, std::span<const float> sketch,
+                      std::span<float> w) const {
+    const float ridge = static_cast<float>(options_.ridge) * sketch.back() / static_cast<float>(layer.width());
+    const Flat step(w.begin(), w.end());
+    sums.take_product(layer, w);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] += ridge * step[i];
+  }
+
+  // Back from the mean of such products, with the mean A; false where A + ρI is not positive.
+  bool solve(const LayerMatrix& layer, std::span<const double> mean, std::span<double> w) const {
+    if (layer.rank == 0) {
+      std::vector<double> packed(mean.begin(), mean.end());
+      add_ridge(std::span(packed), layer.width());
+      return solve_mean(packed, layer.width(), layer.rows(), w);
+    }
+    const std::vector<float> sketch(mean.begin(), mean.end());
+    const SketchedMatrix a(sketch, layer.width(), layer.rank);
+    const double ridge = options_.ridge * a.trace() / static_cast<double>(layer.width());
+    if (!(a.rest() + ridge > 0.0)) return false;
+    a.multiply([&](double value) { return 1.0 / (value + ridge); }, layer.rows(), w);
+    return true;
   }
 
   // `ridge` times the mean of the diagonal, on the diagonal. Linear in A: the mean of the clients' is that of the mean.
@@ -184,12 +239,8 @@ class Laplace final : public Method, private Posterior, private Personal {
     const FlatDouble inputs = curvature_.merge_inputs(task.state, task.sum, task.sum.scalar(kSentFixed));
     own_model_.send(task.state);
     FlatDouble target = task.sum.take_mean(kGradient);
-    std::vector<double> packed;
     matrices_.change_layers(std::span(target), [&](const LayerMatrix& layer, std::span<double> w) {
-      const auto own = layer.inputs_of(std::span<const double>(inputs));
-      packed.assign(own.begin(), own.end());
-      add_ridge(std::span(packed), layer.width());
-      if (!solve_mean(packed, layer.width(), layer.rows(), w)) {
+      if (!solve(layer, layer.inputs_of(std::span<const double>(inputs)), w)) {
         fail<RunError>("round {}: the inputs' moments of {} cannot be inverted; raise method.ridge", task.round,
                        layer.name());
       }
@@ -217,6 +268,7 @@ class Laplace final : public Method, private Posterior, private Personal {
   RestOfModel rest_;
   GlobalCurvature curvature_;
   OwnModel own_model_;
+  LineSearch search_;
   Descent descent_;
   Agreement agreement_;
 };

@@ -44,6 +44,13 @@ std::vector<Option> LaplaceOptions::declared() {
       {"trust", 0.02,
        "longest step, as the KL divergence that the curvature predicts it to change predictions by; 0: no limit",
        at_least(0.0)},
+      {"line_search",
+       std::string("auto"),
+       "measure a step's length by a round of its own, in which clients return only losses. auto: of the first step, "
+       "in "
+       "models with convolutions, if all clients take part; always: of every step",
+       {},
+       {"auto", "always", "never"}},
       {"warm", std::int64_t{1}, "rounds of local training and the structured product before the first step",
        at_least(0)},
       {"agreement", 0.8,
@@ -67,6 +74,11 @@ std::vector<Option> LaplaceOptions::declared() {
       {"factor_bits", std::int64_t{16},
        "of a number of A and B on its way up: 8, 16, or 32 for floats; 8 sends A of warm rounds with 16",
        between(8, 32)},
+      {"rank", std::int64_t{0},
+       "random directions by whose products A is known where a layer has more inputs than that; 0: 256 where it has "
+       "more "
+       "than 1024",
+       at_least(0)},
       {"local_steps", std::int64_t{1},
        "steps that a client takes in the metric of its own A and B before it answers (FedPM); 1: the exact product",
        at_least(1)},
@@ -99,6 +111,7 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server, std
       warm(static_cast<std::size_t>(method.integer("warm"))),
       factors_every(static_cast<std::size_t>(method.integer("factors_every"))),
       factor_bits(static_cast<std::size_t>(method.integer("factor_bits"))),
+      rank(static_cast<std::size_t>(method.integer("rank"))),
       widest(static_cast<std::size_t>(method.integer("widest"))),
       secants(static_cast<std::size_t>(method.integer("secants"))),
       local_steps(static_cast<std::size_t>(method.integer("local_steps"))),
@@ -112,6 +125,15 @@ LaplaceOptions::LaplaceOptions(const Options& method, const Options& server, std
                                : FisherLabels::empirical;
   const std::string& summed = method.text("positions");
   positions = summed == "expand" ? Positions::expand : summed == "reduce" ? Positions::reduce : Positions::mixed;
+  const std::string& searched = method.text("line_search");
+  line_search = searched == "auto"     ? LineSearchUse::automatic
+                : searched == "always" ? LineSearchUse::always
+                                       : LineSearchUse::never;
+  if (line_search == LineSearchUse::always && (participation < 1.0 || local_steps > 1)) {
+    fail("method.line_search = \"always\": {}; use \"auto\" or \"never\"",
+         participation < 1.0 ? "the losses of another cohort (server.participation < 1) say little about a step"
+                             : "clients that take steps of their own (method.local_steps) need none measured");
+  }
   if (factor_bits != 8 && factor_bits != 16 && factor_bits != 32) {
     fail("method.factor_bits = {}: expected 8, 16 or 32", factor_bits);
   }

@@ -12,11 +12,15 @@ enum class FisherLabels { sampled, exact, empirical };
 // Of layers that share their weights between positions (convolutions): which sums are taken before the second moments.
 enum class Positions { expand, reduce, mixed };
 
+// When the length of a step is measured, by a round of its own.
+enum class LineSearchUse { never, automatic, always };
+
 struct LaplaceOptions {
   double step, momentum, damping, damping_floor, damping_cap, prior, memory, trust, ridge, agreement;
-  std::size_t warm, factors_every, factor_bits, widest, secants, local_steps, personal_steps;
+  std::size_t warm, factors_every, factor_bits, rank, widest, secants, local_steps, personal_steps;
   FisherLabels fisher;
   Positions positions;
+  LineSearchUse line_search;
   bool kfac;      // false: B is a multiple of I
   bool evidence;  // whether the marginal likelihood chooses the prior
   double participation;
@@ -39,6 +43,13 @@ struct LaplaceOptions {
   bool adapts_damping() const { return participation == 1.0; }
   // The structured product adds no more than `ridge` to A: the rounding of a byte could make it indefinite.
   std::size_t warm_bits() const { return std::max<std::size_t>(16, factor_bits); }
+  // Of the sketch by which A is known of a layer with so many inputs; 0: A is whole. A number of a sketch takes four
+  // bytes and one of A two, so 256 directions of 1,024 inputs cost as much as A.
+  std::size_t rank_of(std::size_t width) const {
+    constexpr std::size_t kWide = 1024, kRank = 256;
+    if (rank == 0) return width > kWide ? kRank : 0;
+    return width > rank ? rank : 0;
+  }
   // Whether clients send A and B in a round at one point, before which there were so many others.
   bool sends_factors(double points) const { return static_cast<std::size_t>(points) % factors_every == 0; }
 };

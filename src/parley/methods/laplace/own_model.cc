@@ -22,12 +22,12 @@ OwnModel::OwnModel(const LayerMatrices& matrices, const RestOfModel& rest, const
 
 void OwnModel::start(State& state) const {
   if (!wanted()) return;
-  const auto add = [&](const char* name, std::size_t width) {
-    const LayoutEntry entry{.name = last().name(), .shape = {static_cast<std::int64_t>(packed_size(width))}};
-    state.add(name, std::make_shared<const Layout>(std::vector{entry}), true, Flat(packed_size(width), 0.0f));
+  const auto add = [&](const char* name, std::size_t size) {
+    const LayoutEntry entry{.name = last().name(), .shape = {static_cast<std::int64_t>(size)}};
+    state.add(name, std::make_shared<const Layout>(std::vector{entry}), true, Flat(size, 0.0f));
   };
-  add(kInputs, last().width());
-  add(kOutputs, last().rows());
+  add(kInputs, last().inputs_size());
+  add(kOutputs, packed_size(last().rows()));
 }
 
 void OwnModel::send(State& state) const {
@@ -42,7 +42,8 @@ void OwnModel::load(const ClientTask& task) const {
   const FisherFactors factors{.rows = last().rows(),
                               .width = last().width(),
                               .inputs = task.broadcast.at(kInputs),
-                              .outputs = task.broadcast.at(kOutputs)};
+                              .outputs = task.broadcast.at(kOutputs),
+                              .rank = last().rank};
   if (std::ranges::all_of(factors.inputs, [](float a) { return a == 0.0f; })) return;
   Flat gradient(task.model.layout().size()), weights;
   std::vector<double> step;

@@ -99,25 +99,19 @@ class Relabelled {
 class FactorSums {
  public:
   FactorSums(const LayerMatrices& matrices, const RestOfModel& rest, Positions positions, std::size_t first)
-      : matrices_(matrices), rest_(rest), positions_(positions), first_(first), diagonal_(rest.size, 0.0) {
-    for (const auto& layer : matrices.all()) {
-      inputs_.emplace_back(layer.width() * layer.width(), 0.0f);
-      outputs_.emplace_back(layer.rows() * layer.rows(), 0.0f);
-      rows_.push_back(0);
-    }
+      : matrices_(matrices), rest_(rest), positions_(positions), inputs_(matrices, first), diagonal_(rest.size, 0.0) {
+    for (const auto& layer : matrices.all()) outputs_.emplace_back(layer.rows() * layer.rows(), 0.0f);
   }
 
   void add_inputs(const LayerPass& pass) {
-    const auto* layer = matrices_.shown_as(pass.index);
-    if (layer == nullptr || place(layer) < first_) return;
     const bool reduce = positions_ == Positions::reduce && pass.rows_per_example > 1;
-    rows_[place(layer)] += add_input_gram(reduce ? reduced(pass) : pass, inputs_[place(layer)]);
+    inputs_.add(reduce ? reduced(pass) : pass);
   }
   void add_outputs(const LayerPass& pass, std::span<const float> weights) {
     const auto* layer = matrices_.shown_as(pass.index);
     if (layer == nullptr) return;
     const bool reduce = positions_ != Positions::expand && pass.rows_per_example > 1;
-    add_output_gram(reduce ? reduced(pass) : pass, outputs_[place(layer)], weights);
+    add_output_gram(reduce ? reduced(pass) : pass, outputs_[matrices_.place_of(*layer)], weights);
   }
   // Labels of the model make an example's gradient zero in the mean, and independent of the others': the square of
   // their sum is in expectation the sum of their squares.
@@ -130,28 +124,23 @@ class FactorSums {
 
   void write(std::size_t examples, const PointFactors& to) const {
     const double n = static_cast<double>(examples);
-    for (std::size_t l = 0; l < rows_.size(); ++l) {
+    inputs_.write(0.0f, to.inputs);
+    for (std::size_t l = 0; l < outputs_.size(); ++l) {
       const auto& layer = matrices_.all()[l];
-      if (l >= first_)
-        pack_symmetric(inputs_[l], layer.width(), 1.0f / static_cast<float>(rows_[l]), 0.0f,
-                       layer.inputs_of(to.inputs));
       pack_symmetric(outputs_[l], layer.rows(), static_cast<float>(1.0 / n), 0.0f, layer.outputs_of(to.outputs));
     }
     for (std::size_t i = 0; i < diagonal_.size(); ++i) to.rest[i] = static_cast<float>(diagonal_[i] / n);
   }
 
  private:
-  std::size_t place(const LayerMatrix* layer) const { return static_cast<std::size_t>(layer - matrices_.all().data()); }
-
   LayerPass reduced(const LayerPass& pass) { return reduce_positions(pass, input_means_, delta_sums_); }
 
   const LayerMatrices& matrices_;
   const RestOfModel& rest_;
   Positions positions_;
-  std::size_t first_;
+  InputSums inputs_;
   Flat input_means_, delta_sums_;
-  std::vector<Flat> inputs_, outputs_;
-  std::vector<std::size_t> rows_;  // in each layer's A
+  std::vector<Flat> outputs_;
   std::vector<double> diagonal_;
 };
 
@@ -207,6 +196,20 @@ double measure_point(const ClientTask& task, const LayerMatrices& matrices, cons
   std::ranges::copy(statistics, gradient.begin() + static_cast<std::ptrdiff_t>(trainable));
   if (factors != nullptr) sums.write(examples, *factors);
   return loss / n;
+}
+
+double point_loss(const ClientTask& task) {
+  // Where batches have statistics of their own, a pass in evaluation mode would use those of other weights.
+  if (task.model.layout().trainable() == task.model.layout().size()) return task.loss();
+  const std::size_t examples = task.data.size();
+  BatchBuffer buffer;
+  double loss = 0.0;
+  for (std::size_t begin = 0; begin < examples; begin += kRows) {
+    const Batch batch = buffer.gather_range(task.data, begin, std::min(begin + kRows, examples));
+    loss += task.model.backward(batch) * static_cast<double>(batch.size);
+  }
+  if (!std::isfinite(loss)) fail<RefusedUpdate>("diverged: the loss was not finite");
+  return loss / static_cast<double>(examples);
 }
 
 }  // namespace parley

@@ -37,4 +37,7 @@ struct PointFactors {
 double measure_point(const ClientTask& task, const LayerMatrices& matrices, const RestOfModel& rest,
                      const LaplaceOptions& options, std::span<float> gradient, const PointFactors* factors);
 
+// The mean loss alone, as measure_point finds it. Throws RefusedUpdate when it is not finite.
+double point_loss(const ClientTask& task);
+
 }  // namespace parley

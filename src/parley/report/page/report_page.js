@@ -65,7 +65,7 @@ function spoken(kind, value) {
   return `${Number((value / scale).toPrecision(3)).toLocaleString('en-US')} ${unit}`;
 }
 const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', test_r2: 'R²: variance explained', test_rmse: 'RMSE, in the target’s units', test_mae: 'MAE, in the target’s units', train_loss: 'Training loss',
-  test_ece: 'Calibration error (ECE)', test_brier: 'Brier score', bytes_up: 'Bytes up, a round',
+  test_ece: 'Calibration error (ECE)', test_brier: 'Brier score', test_coverage: 'Coverage of 90 % sets', test_set_size: 'Classes in a 90 % set', bytes_up: 'Bytes up, a round',
   bytes_down: 'Bytes down, a round', seconds: 'Seconds, a round', clients: 'Clients, a round', examples: 'Examples, a round',
   s_accuracy: 'S: shared model, clients’ own data', mt_accuracy: 'MT: own models, own data', s_loss: 'S: loss', mt_loss: 'MT: loss',
   transmissions: 'Transmissions, a round', epochs: 'Epochs, a round', simulated_seconds: 'Simulated time, a round',
@@ -75,6 +75,7 @@ const NAMES = {test_accuracy: 'Test accuracy', test_loss: 'Test loss', test_r2: 
 const MEANS = {test_accuracy: 'share of the test examples that the model tells right', test_loss: 'mean loss on the test examples: the lower, the better; it counts how sure the model was',
   test_r2: 'share of the test targets’ variance that is explained; 0 is no better than their mean', train_loss: 'mean over all examples the clients trained on, each at the weights just before its step',
   test_ece: 'by how much confidence and accuracy differ, on average over 15 bins of confidence; 0 is perfect', test_brier: 'mean squared distance of the probabilities from the truth; 0 is perfect',
+  test_coverage: 'share of the test examples whose class is among the fewest that together have 90 % of the probability; less than 0.9 is too sure', test_set_size: 'how many classes it takes, in the mean, to have 90 % of the probability',
   s_accuracy: 'the shared model on the clients’ own test data', mt_accuracy: 'each client’s own model, after its last training, on its own test data',
   ood_auroc: 'chance that an example of other data is doubted more than one of the test set; 0.5 is guessing'};
 const nameOf = metric => NAMES[metric] || metric.replace(/_/g, ' ');
