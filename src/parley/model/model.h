@@ -63,6 +63,9 @@ class Model {
   // The same network with a Gaussian over every trained weight, and with a part of each client's own beside it; null:
   // it has none that is made for it.
   virtual std::unique_ptr<Variational> variational(bool with_private) const;
+  // A new network of this kind with one of a client's own beside it, which hears it at every layer. The own one gives
+  // the outputs, and its entries, named private/…, follow the shared ones. Null: there is none.
+  virtual std::unique_ptr<Model> with_private() const { return nullptr; }
   // Lets the layers that can do so draw their outputs, each example's by itself, from the means and variances that
   // Gaussian weights give them (local reparametrisation, Kingma et al. 2015): parameters() are the means of such layers
   // from here on, `variances` those of the weights, and backward() adds the derivative by them to `by_variance`. Gives

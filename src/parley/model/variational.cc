@@ -11,6 +11,29 @@
 namespace parley {
 namespace {
 
+bool is_private(const LayoutEntry& entry) {
+  return entry.name.starts_with("private/");
+}
+
+// The layer an entry belongs to: "fc1" of "fc1.bias".
+std::string_view layer_of(std::string_view name) {
+  return name.substr(0, name.rfind('.'));
+}
+
+std::size_t count_shared(const Layout& network) {
+  std::size_t count = 0;
+  for (const auto& entry : network.entries()) {
+    if (is_trainable(entry.role) && !is_private(entry)) count += entry.size;
+  }
+  return count;
+}
+
+void set_identity(const LayoutEntry& square, std::span<float> values) {
+  const auto width = static_cast<std::size_t>(square.shape.front());
+  std::ranges::fill(values, 0.0f);
+  for (std::size_t i = 0; i < width; ++i) values[i * width + i] = 1.0f;
+}
+
 // Means, then what is measured, and the ρ behind the means: the Layout moves what is trained to the front.
 Layout with_rhos(const Layout& network, std::vector<LayoutEntry> private_entries) {
   std::vector<LayoutEntry> entries = network.entries();
@@ -90,6 +113,17 @@ class WeightDraws final : public Variational {
   Flat noise_of_weights_;
 };
 
+// Nobody keeps a client's own between rounds.
+void refuse_statistics(const Layout& pair) {
+  for (const auto& entry : pair.entries()) {
+    if (is_trainable(entry.role) || !is_private(entry)) continue;
+    fail(
+        "method.private = true: the private part would have running statistics of its own ({}); use model.norm = "
+        "\"group\", or set false",
+        entry.name);
+  }
+}
+
 }  // namespace
 
 Model::~Model() = default;
@@ -101,13 +135,34 @@ std::unique_ptr<Variational> Model::variational(bool) const {
 Variational::Variational(const Layout& network, std::vector<LayoutEntry> private_entries)
     : layout_(with_rhos(network, std::move(private_entries))),
       gaussians_(layout_.trainable() / 2),
-      shared_(network.trainable()),
+      shared_(count_shared(network)),
       parameters_(layout_.size()),
       gradients_(layout_.size()),
       variances_(gaussians_) {}
 
-void Variational::start_private(Stream&, [[maybe_unused]] std::span<float> means) const {
-  assert(means.empty());
+void Variational::start_private(Stream& stream, std::span<float> means) const {
+  std::vector<LayoutEntry> own;
+  std::string_view last;  // layer
+  for (const auto& entry : layout_.entries()) {
+    if (!is_trainable(entry.role) || entry.name.starts_with("rho/")) continue;
+    if (is_private(entry)) {
+      own.push_back(entry);
+    } else {
+      last = layer_of(entry.name);
+    }
+  }
+  const Layout start(std::move(own));
+  initialise(start, means, stream);
+  for (const auto& entry : start.entries()) {
+    const auto values = entry.of(means);
+    if (entry.name.ends_with("gate")) {
+      std::ranges::fill(values, 1.0f);
+    } else if (entry.name.find("lateral") != std::string::npos) {
+      set_identity(entry, values);
+    } else if (layer_of(entry.name) == fmt::format("private/{}", last)) {
+      std::ranges::fill(values, 0.0f);
+    }
+  }
 }
 
 std::span<float> Variational::mean_of(std::size_t entry, std::span<float> flat) const {
@@ -145,11 +200,15 @@ double Variational::backward(const Batch& batch) {
 
 std::unique_ptr<Variational> make_variational(std::unique_ptr<Model> network, bool with_private) {
   if (auto own = network->variational(with_private)) return own;
-  if (with_private) {
+  if (!with_private) return std::make_unique<WeightDraws>(std::move(network));
+  auto pair = network->with_private();
+  if (pair == nullptr) {
     fail(
-        "method.private = true: this model has no form with a private part; set false, or use mlp, logistic or linear");
+        "method.private = true: this model has no form with a private part; set false, or use mlp, logistic, linear, "
+        "char_lstm, bilstm or, with model.backend = \"torch\", cnn_mnist, cnn_cifar, lenet or cnn4");
   }
-  return std::make_unique<WeightDraws>(std::move(network));
+  refuse_statistics(pair->layout());
+  return std::make_unique<WeightDraws>(std::move(pair));
 }
 
 }  // namespace parley

@@ -38,7 +38,9 @@ class Variational : public Model {
   // Draws of the noise for each backward().
   void set_draws(std::size_t draws) { draws_ = draws; }
 
-  // Means for a client's private part to start from, `gaussians() − shared()` of them.
+  // Means for a client's private part to start from, `gaussians() − shared()` of them: fresh weights, but the identity
+  // for what it hears of the shared network (…lateral…), 1 for gates, and 0 for its own last layer; so a new client
+  // predicts about what the server does.
   virtual void start_private(Stream& stream, std::span<float> means) const;
 
  protected:
@@ -67,7 +69,7 @@ class Variational : public Model {
 
 // The variational form of a network: the one that is made for it or, where there is none, one whose weights are drawn
 // anew for every batch (Bayes by backprop, Blundell et al. 2015). Throws InputError when a private part is asked for
-// and the network has no form with one.
+// and the network has no form with one, or one with running statistics.
 std::unique_ptr<Variational> make_variational(std::unique_ptr<Model> network, bool with_private);
 
 }  // namespace parley

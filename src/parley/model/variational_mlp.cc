@@ -75,7 +75,6 @@ class VariationalMlp final : public Variational {
   std::size_t outputs() const override { return plan_.widths.back(); }
   Loss loss() const override { return plan_.loss; }
   void predict(const Batch& batch, std::span<float> outputs) override;
-  void start_private(Stream& stream, std::span<float> means) const override;
 
  private:
   void add_site(std::size_t layer, std::vector<Term> terms, std::size_t bias) {
@@ -242,23 +241,6 @@ double VariationalMlp::backward_once(const Batch& batch) {
   for (auto site = sites_.rbegin(); site != sites_.rend(); ++site) backward(*site, batch.size);
   from_variance_to_rho();
   return mean_loss;
-}
-
-void VariationalMlp::start_private(Stream& stream, std::span<float> means) const {
-  if (means.empty()) return;
-  const Layout start(private_entries(plan_));
-  initialise(start, means, stream);
-  const auto& entries = start.entries();
-  for (std::size_t l = 0; l < plan_.layers(); ++l) {
-    const std::size_t width = plan_.widths[l + 1];
-    const auto lateral = entries[4 * l + 1].of(means);
-    std::ranges::fill(lateral, 0.0f);
-    for (std::size_t i = 0; i < width; ++i) lateral[i * width + i] = 1.0f;
-    entries[4 * l + 2].of(means)[0] = 1.0f;
-  }
-  const std::size_t last = entries.size() - 4;
-  std::ranges::fill(entries[last].of(means), 0.0f);
-  std::ranges::fill(entries[last + 3].of(means), 0.0f);
 }
 
 }  // namespace

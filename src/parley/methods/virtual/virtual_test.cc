@@ -509,7 +509,8 @@ TEST(Virtual, RefusesSettingsItCannotHonour) {
       refusal([&] {
         TestBed("virtual", one, {{"method.private", true}});
       }),
-      "method.private = true: this model has no form with a private part; set false, or use mlp, logistic or linear");
+      "method.private = true: this model has no form with a private part; set false, or use mlp, logistic, linear, "
+      "char_lstm, bilstm or, with model.backend = \"torch\", cnn_mnist, cnn_cifar, lenet or cnn4");
 }
 
 }  // namespace

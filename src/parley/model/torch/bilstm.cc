@@ -1,6 +1,5 @@
-#include "parley/model/torch/network.h"
 #include "parley/model/torch/networks.h"
-#include "parley/model/torch/shown_layers.h"
+#include "parley/model/torch/pair.h"
 
 namespace parley {
 namespace {
@@ -13,33 +12,44 @@ torch::Tensor lengths_of(const torch::Tensor& ids) {
   return std::get<0>(((ids != 0) * ends).max(1)).clamp_min(1);
 }
 
+struct LstmPlan {
+  std::int64_t vocabulary, embedding, hidden, outputs;
+  bool both_directions, every_position;
+
+  std::int64_t width() const { return both_directions ? 2 * hidden : hidden; }  // of a layer's states
+};
+
+constexpr std::size_t kLayers = 2;
+
 // Token ids -> embedding -> two layers of LSTM, perhaps in both directions -> dense layer on the last state of each.
-class TextLstm final : public Network {
+// Beside another, each layer has the other's states α·a beside its own inputs: V are columns of its input weights, and
+// Eq. 3.14 holds for each of the LSTM's gates.
+class TextLstm final : public PairedNetwork {
  public:
-  TextLstm(const Options& options, const Task& task, bool both_directions, bool every_position)
-      : both_directions_(both_directions),
-        every_position_(every_position),
-        vocabulary_(options.integer("vocabulary")),
-        embedding_(register_module("embedding", torch::nn::Embedding(vocabulary_, options.integer("embedding")))) {
-    const std::int64_t hidden = options.integer("hidden");
-    lstm_ = register_module(
-        "lstm",
-        torch::nn::LSTM(
-            torch::nn::LSTMOptions(options.integer("embedding"), hidden).num_layers(2).bidirectional(both_directions)));
-    fc_ = register_module("fc", Dense(both_directions ? 2 * hidden : hidden, static_cast<std::int64_t>(task.outputs)));
+  explicit TextLstm(const LstmPlan& plan, TextLstm* shared = nullptr)
+      : plan_(plan), embedding_(register_module("embedding", torch::nn::Embedding(plan.vocabulary, plan.embedding))) {
+    if (shared == nullptr) {
+      lstm_.push_back(register_module("lstm", torch::nn::LSTM(lstm_options(plan.embedding).num_layers(kLayers))));
+    } else {
+      for (const std::int64_t inputs : {plan.embedding, plan.width()}) {
+        lstm_.push_back(register_module(fmt::format("lstm{}", lstm_.size() + 1),
+                                        torch::nn::LSTM(lstm_options(inputs + plan.width()))));
+      }
+      listen_to(*shared, {0, 0, plan.outputs});
+    }
+    fc_ = register_module("fc", Dense(plan.width(), plan.outputs));
   }
 
   torch::Tensor forward(const torch::Tensor& inputs) override {
-    const auto [outputs, state] = read(ids_of(inputs));
-    const torch::Tensor& last = std::get<0>(state);  // [layers × directions, batch, hidden]
-    return fc_(both_directions_ ? torch::cat({last[-2], last[-1]}, 1) : last[-1]);
+    const torch::Tensor last = read(ids_of(inputs)).last;  // [directions, batch, hidden]
+    return outputs(kLayers, fc_(plan_.both_directions ? torch::cat({last[0], last[1]}, 1) : last[0]));
   }
 
   // The token that follows each one, and the label behind the last. A token is its class + 1.
   std::optional<Graded> grade(const torch::Tensor& inputs, std::span<const std::int32_t> labels) override {
-    if (!every_position_) return std::nullopt;
+    if (!plan_.every_position) return std::nullopt;
     const torch::Tensor ids = ids_of(inputs), lengths = lengths_of(ids);
-    const auto [states, counts] = rnn::pad_packed_sequence(std::get<0>(read(ids)), /*batch_first=*/true);
+    const auto [states, counts] = rnn::pad_packed_sequence(read(ids).states, /*batch_first=*/true);
     const torch::Tensor last =
         torch::from_blob(const_cast<std::int32_t*>(labels.data()), {ids.size(0), 1}, torch::kInt);
     const torch::Tensor next = torch::cat({ids.slice(1, 1), torch::zeros({ids.size(0), 1}, torch::kLong)}, 1)
@@ -48,8 +58,10 @@ class TextLstm final : public Network {
     const torch::Tensor known = next > 0;
     const torch::Tensor wanted = (next.masked_select(known) - 1).to(torch::kInt).contiguous();
     const auto* first = wanted.data_ptr<std::int32_t>();
-    return Graded{.outputs = fc_(states.index({known})), .labels = {first, first + wanted.numel()}};
+    return Graded{.outputs = outputs(kLayers, fc_(states.index({known}))), .labels = {first, first + wanted.numel()}};
   }
+
+  std::shared_ptr<Network> with_private() const override { return make_beside<TextLstm>(plan_); }
 
  private:
   torch::Tensor ids_of(const torch::Tensor& inputs) const {
@@ -58,23 +70,49 @@ class TextLstm final : public Network {
     return ids;
   }
 
-  // The states at all positions, and the last ones of each layer and direction.
-  std::tuple<rnn::PackedSequence, std::tuple<torch::Tensor, torch::Tensor>> read(const torch::Tensor& ids) {
-    return lstm_->forward_with_packed_input(rnn::pack_padded_sequence(embedding_(ids), lengths_of(ids),
-                                                                      /*batch_first=*/true, /*enforce_sorted=*/false));
+  torch::nn::LSTMOptions lstm_options(std::int64_t inputs) const {
+    return torch::nn::LSTMOptions(inputs, plan_.hidden).bidirectional(plan_.both_directions);
+  }
+
+  // Of the last layer: its states at all positions, and behind the last of each row.
+  struct States {
+    rnn::PackedSequence states;
+    torch::Tensor last;  // [directions, batch, hidden]
+  };
+  States read(const torch::Tensor& ids) {
+    const auto text = rnn::pack_padded_sequence(embedding_(ids), lengths_of(ids), /*batch_first=*/true,
+                                                /*enforce_sorted=*/false);
+    const torch::Tensor nothing = torch::zeros({plan_.width() / plan_.hidden, ids.size(0), plan_.hidden});
+    torch::Tensor x = text.data(), last;  // rows are positions, all texts' first ones first
+    for (std::size_t l = 0; l < kLayers; ++l) {
+      if (listens()) x = torch::cat({x, heard(l)}, 1);
+      std::tie(x, last, std::ignore) =
+          torch::lstm(x, text.batch_sizes(), {nothing, nothing}, weights_of(l), /*has_biases=*/true, /*num_layers=*/1,
+                      /*dropout=*/0.0, is_training(), plan_.both_directions);
+      tell(l, x);
+    }
+    return {rnn::PackedSequence(x, text.batch_sizes(), text.sorted_indices(), text.unsorted_indices()),
+            last.index_select(1, text.unsorted_indices())};
+  }
+
+  std::vector<torch::Tensor> weights_of(std::size_t layer) const {
+    if (listens()) return lstm_[layer]->all_weights();
+    const auto all = lstm_.front()->all_weights();
+    const auto count = static_cast<std::ptrdiff_t>(all.size() / kLayers);
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(layer) * count;
+    return {begin, begin + count};
   }
 
   void check(const torch::Tensor& ids) const {
     const auto lowest = ids.min().item<std::int64_t>(), highest = ids.max().item<std::int64_t>();
-    if (lowest >= 0 && highest < vocabulary_) return;
+    if (lowest >= 0 && highest < plan_.vocabulary) return;
     fail<RunError>("model.vocabulary = {}: the data has a token {}, expected 0 (padding) to {}: raise model.vocabulary",
-                   vocabulary_, lowest < 0 ? lowest : highest, vocabulary_ - 1);
+                   plan_.vocabulary, lowest < 0 ? lowest : highest, plan_.vocabulary - 1);
   }
 
-  bool both_directions_, every_position_;
-  std::int64_t vocabulary_;
+  LstmPlan plan_;
   torch::nn::Embedding embedding_;
-  torch::nn::LSTM lstm_{nullptr};
+  std::vector<torch::nn::LSTM> lstm_;  // both layers in one or, beside another network, each by itself
   Dense fc_{nullptr};
 };
 
@@ -84,7 +122,13 @@ std::unique_ptr<Model> make_text_lstm(const std::string& name, const Options& op
     fail("model.name: '{}' needs rows of token ids, shape [tokens]; the data has {}: choose text data", name,
          describe_shape(task.input_shape));
   }
-  return make_network_model(name, std::make_shared<TextLstm>(options, task, both_directions, every_position), task);
+  const LstmPlan plan{.vocabulary = options.integer("vocabulary"),
+                      .embedding = options.integer("embedding"),
+                      .hidden = options.integer("hidden"),
+                      .outputs = static_cast<std::int64_t>(task.outputs),
+                      .both_directions = both_directions,
+                      .every_position = every_position};
+  return make_network_model(name, std::make_shared<TextLstm>(plan), task);
 }
 
 // Where tokens and classes are the same characters, each token says what should have been told before it.

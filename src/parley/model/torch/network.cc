@@ -1,5 +1,7 @@
 #include "parley/model/torch/network.h"
 
+#include <cstring>
+
 #include "parley/model/torch/blocks.h"
 #include "parley/model/torch/roles.h"
 #include "parley/model/torch/shown_layers.h"
@@ -9,8 +11,16 @@ namespace {
 
 using torch::nn::Module;
 
+// What the layout calls a part: of a pair, the shared network's go by the names that they have without the other.
+std::string name_of(const std::string& key) {
+  for (const auto& [part, prefix] : {std::pair{"shared.", ""}, {"private.", "private/"}}) {
+    if (key.starts_with(part)) return prefix + key.substr(std::strlen(part));
+  }
+  return key;
+}
+
 std::string join(const std::string& prefix, const std::string& name) {
-  return prefix.empty() ? name : prefix + "." + name;
+  return name_of(prefix.empty() ? name : prefix + "." + name);
 }
 
 Layout layout_of(const Module& network) {
@@ -40,6 +50,10 @@ class NetworkModel final : public TorchModel {
   std::span<const Layer> layers() const override { return display_.layers; }
   void observe(LayerObserver observer) override { display_.observer = std::move(observer); }
   std::vector<LayoutEntry> spread(std::span<float> variances, std::span<float> by_variance, Stream& noise) override;
+  std::unique_ptr<Model> with_private() const override {
+    auto pair = network_->with_private();
+    return pair == nullptr ? nullptr : make_network_model(name_, std::move(pair), task());
+  }
 
  protected:
   std::string describe() const override { return "model " + name_; }
@@ -59,11 +73,11 @@ class NetworkModel final : public TorchModel {
   // Counters become floats here: the network only ever adds to them.
   void bind() {
     for (auto& item : network_->named_parameters()) {
-      const LayoutEntry& entry = *layout().find(item.key());
+      const LayoutEntry& entry = *layout().find(name_of(item.key()));
       item.value().set_data(weights_of(entry));
       item.value().mutable_grad() = gradient_of(entry);
     }
-    for (auto& item : network_->named_buffers()) item.value().set_data(weights_of(*layout().find(item.key())));
+    for (auto& item : network_->named_buffers()) item.value().set_data(weights_of(*layout().find(name_of(item.key()))));
   }
 
   void find_layers() {

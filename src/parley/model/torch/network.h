@@ -23,6 +23,8 @@ class Network : public torch::nn::Module {
   }
   // The source of noise in training; see Model::reseed.
   virtual void reseed(const Stream& /*noise*/) {}
+  // A new network of this kind with a client's own beside it (pair.h); null: there is none.
+  virtual std::shared_ptr<Network> with_private() const { return nullptr; }
 };
 
 // `task.input_shape` is the shape that forward() sees, behind the batch extent. `name` is for messages.

@@ -15,6 +15,7 @@ using testing::largest_difference;
 using testing::make;
 using testing::predict;
 using testing::RandomBatch;
+using testing::RandomText;
 using testing::refusal;
 using Shapes = std::vector<std::vector<std::int64_t>>;
 
@@ -345,23 +346,6 @@ std::unique_ptr<Variational> gaussian(const std::string& name, const Task& task,
   std::ranges::fill(model->rhos(), rho);
   return model;
 }
-
-// Token ids below `vocabulary`.
-class RandomText {
- public:
-  RandomText(std::size_t rows, const Task& task, std::uint64_t vocabulary) {
-    Stream stream(1, "text");
-    ids_.resize(rows * static_cast<std::size_t>(task.input_shape[0]));
-    for (float& id : ids_) id = static_cast<float>(1 + stream.below(vocabulary - 1));
-    for (std::size_t row = 0; row < rows; ++row)
-      labels_.push_back(static_cast<std::int32_t>(stream.below(task.outputs)));
-  }
-  Batch get() const { return {.size = labels_.size(), .inputs = ids_, .labels = labels_}; }
-
- private:
-  std::vector<float> ids_;
-  std::vector<std::int32_t> labels_;
-};
 
 // An LSTM's weights are drawn, the dense layer's outputs behind it are.
 TEST(GaussianWeights, OfAnLstmHaveTheGradientOfTheirDraw) {

@@ -26,6 +26,23 @@ inline std::unique_ptr<Model> make(const std::string& name, const std::string& b
   return model;
 }
 
+// Token ids below `vocabulary`.
+class RandomText {
+ public:
+  RandomText(std::size_t rows, const Task& task, std::uint64_t vocabulary) {
+    Stream stream(1, "text");
+    ids_.resize(rows * static_cast<std::size_t>(task.input_shape[0]));
+    for (float& id : ids_) id = static_cast<float>(1 + stream.below(vocabulary - 1));
+    for (std::size_t row = 0; row < rows; ++row)
+      labels_.push_back(static_cast<std::int32_t>(stream.below(task.outputs)));
+  }
+  Batch get() const { return {.size = labels_.size(), .inputs = ids_, .labels = labels_}; }
+
+ private:
+  std::vector<float> ids_;
+  std::vector<std::int32_t> labels_;
+};
+
 inline std::vector<float> copy(std::span<const float> values) {
   return {values.begin(), values.end()};
 }

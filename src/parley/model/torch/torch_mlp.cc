@@ -1,8 +1,7 @@
 #include "parley/model/mlp.h"
 
-#include "parley/model/torch/network.h"
 #include "parley/model/torch/networks.h"
-#include "parley/model/torch/shown_layers.h"
+#include "parley/model/torch/pair.h"
 
 namespace parley {
 namespace {
@@ -21,26 +20,29 @@ torch::Tensor activate(Activation activation, const torch::Tensor& z) {
 }
 
 // Dropout draws from our own stream, as the native backend does: LibTorch's generator is shared by all threads.
-class MlpNetwork final : public Network {
+class MlpNetwork final : public PairedNetwork {
  public:
-  explicit MlpNetwork(const MlpPlan& plan) : plan_(plan) {
+  explicit MlpNetwork(const MlpPlan& plan, MlpNetwork* shared = nullptr) : plan_(plan) {
     for (std::size_t l = 0; l < plan_.layers(); ++l) {
       const auto in = static_cast<std::int64_t>(plan_.widths[l]), out = static_cast<std::int64_t>(plan_.widths[l + 1]);
       layers_.push_back(register_module(fmt::format("fc{}", l + 1), Dense(in, out)));
     }
+    if (shared != nullptr) listen_to(*shared, {plan_.widths.begin() + 1, plan_.widths.end()});
   }
 
   void reseed(const Stream& noise) override { noise_ = noise; }
 
   torch::Tensor forward(const torch::Tensor& inputs) override {
-    torch::Tensor x = layers_.front()(inputs);
-    for (std::size_t l = 1; l < plan_.layers(); ++l) {
-      x = activate(plan_.activation, x);
+    torch::Tensor x = inputs;
+    const std::size_t last = plan_.layers() - 1;
+    for (std::size_t l = 0; l < last; ++l) {
+      x = tell(l, activate(plan_.activation, hear(l, layers_[l](x))));
       if (is_training() && plan_.dropout > 0.0) x = x * mask(x.sizes());
-      x = layers_[l](x);
     }
-    return x;
+    return outputs(last, layers_[last](x));
   }
+
+  std::shared_ptr<Network> with_private() const override { return make_beside<MlpNetwork>(plan_); }
 
  private:
   torch::Tensor mask(torch::IntArrayRef shape) {

@@ -37,6 +37,7 @@ class TorchModel : public Model {
   // "model mlp"; what a message starts with.
   virtual std::string describe() const = 0;
 
+  const Task& task() const { return task_; }
   // An entry's part of the flat weights or gradients, in its shape.
   torch::Tensor weights_of(const LayoutEntry& entry) const { return view_of(weights_, entry); }
   torch::Tensor gradient_of(const LayoutEntry& entry) const { return view_of(gradients_, entry); }
