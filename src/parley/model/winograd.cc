@@ -185,10 +185,14 @@ Winograd::Winograd(const ConvolutionShape& shape)
       weight_step_(shape.in * shape.out + kLine),
       input_step_(tiles() * shape.in + kLine),
       output_step_(tiles() * shape.out + kLine),
+      half_step_((kOut * columns_ + kTile - kOut) * shape.in),
       weight_(kPlaces * weight_step_),
       by_weight_(kPlaces * weight_step_),
       inputs_(kPlaces * input_step_),
-      outputs_(kPlaces * output_step_) {}
+      outputs_(kPlaces * output_step_),
+      half_(kTile * half_step_),
+      by_half_(kTile * half_step_),
+      zeros_(shape.width * shape.in) {}
 
 // To places × rows × columns, of kernels that lie `to_row` and `to_column` floats from each other.
 void Winograd::transform_weight(const float* weight, std::size_t rows, std::size_t to_row, std::size_t columns,
@@ -208,42 +212,75 @@ void Winograd::transform_weight(const float* weight, std::size_t rows, std::size
   }
 }
 
+// A row of tiles at a time. Neighbouring tiles share four of their six columns, so each column of the image is
+// transformed once, into half_, and what is left to each tile are its rows.
 void Winograd::transform_inputs(const float* image) {
-  const std::size_t channels = shape_.in, step = input_step_;
-  for (std::size_t tile = 0; tile < tiles(); ++tile) {
-    const auto top = static_cast<std::ptrdiff_t>(tile / columns_ * kOut) - static_cast<std::ptrdiff_t>(shape_.padding);
-    const auto left = static_cast<std::ptrdiff_t>(tile % columns_ * kOut) - static_cast<std::ptrdiff_t>(shape_.padding);
-    for (std::size_t c = 0; c < channels; c += kLanes) {
-      Lanes d[kPlaces] = {}, half[kPlaces];
-      for_inside(kTile, top, left, shape_.height, shape_.width, [&](std::size_t place, std::size_t y, std::size_t x) {
-        load(image + (y * shape_.width + x) * channels + c, d[place]);
-      });
-      for (std::size_t j = 0; j < kTile; ++j) inputs_1d(d + j, kTile, half + j, kTile);
-      for (std::size_t i = 0; i < kTile; ++i) inputs_1d(half + i * kTile, 1, d + i * kTile, 1);
-      float* const to = inputs_.data() + tile * channels + c;
-      for (std::size_t place = 0; place < kPlaces; ++place) store(d[place], to + place * step);
+  const std::size_t channels = shape_.in, width = shape_.width * channels;
+  float* const half = half_.data();
+  for (std::size_t tile_row = 0; tile_row < rows_; ++tile_row) {
+    const float* from[kTile];
+    for (std::size_t i = 0; i < kTile; ++i) {
+      const std::size_t y = tile_row * kOut + i - shape_.padding;  // huge above the image
+      from[i] = y < shape_.height ? image + y * width : zeros_.data();
+    }
+    for (std::size_t x = 0; x < width; x += kLanes) {
+      Lanes d[kTile], v[kTile];
+      for (std::size_t i = 0; i < kTile; ++i) load(from[i] + x, d[i]);
+      inputs_1d(d, 1, v, 1);
+      for (std::size_t i = 0; i < kTile; ++i) store(v[i], half + i * half_step_ + shape_.padding * channels + x);
+    }
+    for (std::size_t column = 0; column < columns_; ++column) {
+      float* const to = inputs_.data() + (tile_row * columns_ + column) * channels;
+      for (std::size_t i = 0; i < kTile; ++i) {
+        for (std::size_t c = 0; c < channels; c += kLanes) {
+          Lanes d[kTile], v[kTile];
+          const float* const at = half + i * half_step_ + column * kOut * channels + c;
+          for (std::size_t j = 0; j < kTile; ++j) load(at + j * channels, d[j]);
+          inputs_1d(d, 1, v, 1);
+          for (std::size_t j = 0; j < kTile; ++j) store(v[j], to + (i * kTile + j) * input_step_ + c);
+        }
+      }
     }
   }
 }
 
-void Winograd::add_inputs_from_products(float* image) const {
-  const std::size_t channels = shape_.in, step = input_step_;
-  for (std::size_t tile = 0; tile < tiles(); ++tile) {
-    const auto top = static_cast<std::ptrdiff_t>(tile / columns_ * kOut) - static_cast<std::ptrdiff_t>(shape_.padding);
-    const auto left = static_cast<std::ptrdiff_t>(tile % columns_ * kOut) - static_cast<std::ptrdiff_t>(shape_.padding);
-    for (std::size_t c = 0; c < channels; c += kLanes) {
-      Lanes v[kPlaces], half[kPlaces];
-      const float* const from = inputs_.data() + tile * channels + c;
-      for (std::size_t place = 0; place < kPlaces; ++place) load(from + place * step, v[place]);
-      for (std::size_t j = 0; j < kTile; ++j) inputs_adjoint_1d(v + j, kTile, half + j, kTile);
-      for (std::size_t i = 0; i < kTile; ++i) inputs_adjoint_1d(half + i * kTile, 1, v + i * kTile, 1);
-      for_inside(kTile, top, left, shape_.height, shape_.width, [&](std::size_t place, std::size_t y, std::size_t x) {
-        float* const at = image + (y * shape_.width + x) * channels + c;
-        Lanes sum;
-        load(at, sum);
-        sum += v[place];
-        store(sum, at);
-      });
+// The adjoint: rows of the tiles first, summed where tiles overlap, then the columns.
+void Winograd::inputs_from_products(float* image) {
+  const std::size_t channels = shape_.in, width = shape_.width * channels;
+  constexpr std::size_t kShared = kTile - kOut;
+  float* const half = by_half_.data();
+  for (std::size_t tile_row = 0; tile_row < rows_; ++tile_row) {
+    for (std::size_t i = 0; i < kTile; ++i) {
+      for (std::size_t c = 0; c < channels; c += kLanes) {
+        const float* from = inputs_.data() + i * kTile * input_step_ + tile_row * columns_ * channels + c;
+        float* to = half + i * half_step_ + c;
+        Lanes shared[kShared] = {};
+        for (std::size_t column = 0; column < columns_; ++column, from += channels, to += kOut * channels) {
+          Lanes v[kTile], d[kTile];
+          for (std::size_t j = 0; j < kTile; ++j) load(from + j * input_step_, v[j]);
+          inputs_adjoint_1d(v, 1, d, 1);
+          for (std::size_t j = 0; j < kShared; ++j) d[j] += shared[j];
+          for (std::size_t j = 0; j < kOut; ++j) store(d[j], to + j * channels);
+          for (std::size_t j = 0; j < kShared; ++j) shared[j] = d[kOut + j];
+        }
+        for (std::size_t j = 0; j < kShared; ++j) store(shared[j], to + j * channels);
+      }
+    }
+    for (std::size_t x = 0; x < width; x += kLanes) {
+      Lanes v[kTile], d[kTile];
+      for (std::size_t i = 0; i < kTile; ++i) load(half + i * half_step_ + shape_.padding * channels + x, v[i]);
+      inputs_adjoint_1d(v, 1, d, 1);
+      for (std::size_t i = 0; i < kTile; ++i) {
+        const std::size_t y = tile_row * kOut + i - shape_.padding;
+        if (y >= shape_.height) continue;
+        float* const to = image + y * width + x;
+        if (tile_row > 0 && i < kShared) {  // the row of tiles above has been here
+          Lanes sum;
+          load(to, sum);
+          d[i] += sum;
+        }
+        store(d[i], to);
+      }
     }
   }
 }
@@ -342,9 +379,7 @@ void Winograd::backward(std::size_t images, const float* inputs, const float* de
     multiply_weight_gradient(image == 0);
     if (by_inputs == nullptr) continue;
     multiply_input_gradient();
-    float* const to = by_inputs + image * shape_.inputs();
-    std::fill_n(to, shape_.inputs(), 0.0f);
-    add_inputs_from_products(to);
+    inputs_from_products(by_inputs + image * shape_.inputs());
   }
   weight_from_products(by_weight);
   if (by_bias != nullptr) sum_rows(images * shape_.positions(), deltas, {by_bias, shape_.out});

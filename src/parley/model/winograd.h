@@ -33,7 +33,7 @@ class Winograd {
   void transform_inputs(const float* image);
   void transform_deltas(const float* deltas);
   void outputs_from_products(const float* bias, float* outputs) const;
-  void add_inputs_from_products(float* image) const;
+  void inputs_from_products(float* image);
   void weight_from_products(float* weight) const;
   void multiply_weight_gradient(bool first);
   void multiply_input_gradient();
@@ -43,8 +43,11 @@ class Winograd {
   // Floats from place to place: a line more than needed, because powers of two would all fall into one set of the
   // cache.
   std::size_t weight_step_, input_step_, output_step_;
+  std::size_t half_step_;  // from row to row of half_
   Flat weight_, by_weight_;  // places × in × out; for the gradient at the inputs, places × out × in
   Flat inputs_, outputs_;    // of one image: places × tiles × channels
+  Flat half_, by_half_;      // a row of tiles, transformed one way: 6 × columns × channels; zeros beside the image
+  Flat zeros_;               // a row outside of the image
 };
 
 }  // namespace parley
