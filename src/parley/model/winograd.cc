@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "parley/model/dense.h"
+#include "parley/model/lanes.h"
+#include "parley/model/small_products.h"
 
 namespace parley {
 namespace {
@@ -13,26 +15,6 @@ constexpr std::size_t kTile = 8, kKernel = 5, kOut = 4, kShared = kTile - kOut;
 // transformed tiles to stay near.
 constexpr std::size_t kTilesAtOnce = 64;
 constexpr std::size_t kLine = 16;  // floats of a cache line
-// Channels at a time, as wide as the registers; and how many rows and vectors of a product fit into those.
-#if defined(__AVX512F__)
-constexpr std::size_t kLanes = 16, kMostRows = 6, kMostVectors = 4;
-#elif defined(__AVX__)
-constexpr std::size_t kLanes = 8, kMostRows = 6, kMostVectors = 2;
-#else
-constexpr std::size_t kLanes = 4, kMostRows = 6, kMostVectors = 2;
-#endif
-
-// Some channels. Never passed by value: how that is done depends on the instruction set.
-typedef float Lanes __attribute__((vector_size(4 * kLanes)));
-typedef float LanesAnywhere __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-
-void load(const float* from, Lanes& to) {
-  to = *reinterpret_cast<const LanesAnywhere*>(from);
-}
-void store(const Lanes& value, float* to) {
-  *reinterpret_cast<LanesAnywhere*>(to) = value;
-}
-
 // The transforms in one dimension, for the points 0, 1, −1, 2, −2, 1/2, −1/2, ∞; `from` and `to` are steps in their
 // arrays. What belongs to a point and its negative are a sum and a difference.
 
@@ -129,69 +111,6 @@ template <class Use>
 void for_inside(std::size_t top, std::size_t left, std::size_t height, std::size_t width, Use use) {
   for (std::size_t i = 0; i < kOut && top + i < height; ++i) {
     for (std::size_t j = 0; j < kOut && left + j < width; ++j) use(i * kOut + j, top + i, left + j);
-  }
-}
-
-// --- Products ---
-//
-// Of matrices so small that oneDNN's copies of them and its calls are felt.
-
-// The left operand: element (row, k) at data[row·to_row + k·to_inner].
-struct Left {
-  const float* data;
-  std::size_t to_row, to_inner;
-};
-
-// Rows × (Vectors · kLanes) of C = A·B, or C += A·B; all of them in registers meanwhile. B and C have `stride` floats
-// from row to row.
-template <std::size_t Rows, std::size_t Vectors, bool Add>
-void multiply_block(const Left& a, const float* b, std::size_t inner, float* c, std::size_t stride) {
-  Lanes sums[Rows][Vectors];
-  for (std::size_t i = 0; i < Rows; ++i) {
-    for (std::size_t j = 0; j < Vectors; ++j) {
-      sums[i][j] = Lanes{};
-      if (Add) load(c + i * stride + j * kLanes, sums[i][j]);
-    }
-  }
-  for (std::size_t k = 0; k < inner; ++k, b += stride) {
-    Lanes row[Vectors];
-    for (std::size_t j = 0; j < Vectors; ++j) load(b + j * kLanes, row[j]);
-    for (std::size_t i = 0; i < Rows; ++i) {
-      const float factor = a.data[i * a.to_row + k * a.to_inner];
-      for (std::size_t j = 0; j < Vectors; ++j) sums[i][j] += factor * row[j];
-    }
-  }
-  for (std::size_t i = 0; i < Rows; ++i) {
-    for (std::size_t j = 0; j < Vectors; ++j) store(sums[i][j], c + i * stride + j * kLanes);
-  }
-}
-
-template <std::size_t Vectors, bool Add>
-void multiply_rows(std::size_t rows, const Left& a, const float* b, std::size_t inner, float* c, std::size_t stride) {
-  switch (rows) {
-    case 6: return multiply_block<6, Vectors, Add>(a, b, inner, c, stride);
-    case 5: return multiply_block<5, Vectors, Add>(a, b, inner, c, stride);
-    case 4: return multiply_block<4, Vectors, Add>(a, b, inner, c, stride);
-    case 3: return multiply_block<3, Vectors, Add>(a, b, inner, c, stride);
-    case 2: return multiply_block<2, Vectors, Add>(a, b, inner, c, stride);
-    default: return multiply_block<1, Vectors, Add>(a, b, inner, c, stride);
-  }
-}
-
-// C = A·B, or C += A·B, where B and C are dense and `columns` wide, a multiple of kLanes.
-template <bool Add>
-void multiply_small(std::size_t rows, std::size_t columns, std::size_t inner, const Left& a, const float* b, float* c) {
-  const std::size_t blocks = (rows + kMostRows - 1) / kMostRows;  // of nearly the same height
-  for (std::size_t column = 0; column < columns;) {
-    const bool wide = columns - column >= kMostVectors * kLanes;
-    for (std::size_t block = 0; block < blocks; ++block) {
-      const std::size_t row = rows * block / blocks, height = rows * (block + 1) / blocks - row;
-      const Left from{a.data + row * a.to_row, a.to_row, a.to_inner};
-      float* const to = c + row * columns + column;
-      wide ? multiply_rows<kMostVectors, Add>(height, from, b + column, inner, to, columns)
-           : multiply_rows<1, Add>(height, from, b + column, inner, to, columns);
-    }
-    column += wide ? kMostVectors * kLanes : kLanes;
   }
 }
 
@@ -387,8 +306,8 @@ void Winograd::forward(std::size_t images, const float* inputs, const float* wei
       transform_inputs(inputs + (first + i) * shape_.inputs(), inputs_.data() + i * tiles_ * shape_.in);
     }
     for (std::size_t place = 0; place < kPlaces; ++place) {
-      multiply_small<false>(count * tiles_, shape_.out, shape_.in, {inputs_.data() + place * input_step_, shape_.in, 1},
-                            weight_.data() + place * weight_step_, outputs_.data() + place * output_step_);
+      multiply_small(count * tiles_, shape_.out, shape_.in, {inputs_.data() + place * input_step_, shape_.in, 1},
+                     weight_.data() + place * weight_step_, outputs_.data() + place * output_step_);
     }
     for (std::size_t i = 0; i < count; ++i) {
       outputs_from_products(outputs_.data() + i * tiles_ * shape_.out, bias, outputs + (first + i) * shape_.outputs());
@@ -401,15 +320,15 @@ void Winograd::multiply_weight_gradient(std::size_t tiles, bool first) {
     const Left transposed{inputs_.data() + place * input_step_, 1, shape_.in};
     const float* const deltas = outputs_.data() + place * output_step_;
     float* const to = by_weight_.data() + place * weight_step_;
-    first ? multiply_small<false>(shape_.in, shape_.out, tiles, transposed, deltas, to)
-          : multiply_small<true>(shape_.in, shape_.out, tiles, transposed, deltas, to);
+    first ? multiply_small(shape_.in, shape_.out, tiles, transposed, deltas, to)
+          : add_small_product(shape_.in, shape_.out, tiles, transposed, deltas, to);
   }
 }
 
 void Winograd::multiply_input_gradient(std::size_t tiles) {
   for (std::size_t place = 0; place < kPlaces; ++place) {
-    multiply_small<false>(tiles, shape_.in, shape_.out, {outputs_.data() + place * output_step_, shape_.out, 1},
-                          weight_.data() + place * weight_step_, inputs_.data() + place * input_step_);
+    multiply_small(tiles, shape_.in, shape_.out, {outputs_.data() + place * output_step_, shape_.out, 1},
+                   weight_.data() + place * weight_step_, inputs_.data() + place * input_step_);
   }
 }
 
