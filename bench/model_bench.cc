@@ -91,15 +91,23 @@ void per_sample(benchmark::State& state, const std::string& name, const std::str
   run(state, *model, rows, task);
 }
 
-// The same with sgd's part of it.
-void sgd_step(benchmark::State& state, std::size_t rows, std::vector<std::int64_t> hidden) {
-  const auto model = make("mlp", "native", kGrey, std::move(hidden));
+// The same with sgd's part of it: as a step of its own, or taken by the model.
+void sgd_step(benchmark::State& state, const std::string& name, std::size_t rows,
+              std::vector<std::int64_t> hidden = {}) {
+  const auto model = make(name, "native", kGrey, std::move(hidden));
   const testing::RandomBatch batch(rows, kGrey);
   const auto sgd = make_sgd();
   for (auto _ : state) {
     model->backward(batch.get());
     sgd->step(model->parameters(), model->gradients(), {}, 1e-6f);
   }
+}
+
+void descend(benchmark::State& state, const std::string& name, std::size_t rows,
+             std::vector<std::int64_t> hidden = {}) {
+  const auto model = make(name, "native", kGrey, std::move(hidden));
+  const testing::RandomBatch batch(rows, kGrey);
+  for (auto _ : state) benchmark::DoNotOptimize(model->descend(batch.get(), 1e-6f));
 }
 
 // The form with Gaussian weights.
@@ -141,7 +149,16 @@ BENCHMARK_CAPTURE(step, mlp_30_b10_native, "mlp", "native", 10, {30});
 BENCHMARK_CAPTURE(step, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(per_sample, mlp_500_300_b32_native, "mlp", "native", 32, {500, 300});
 BENCHMARK_CAPTURE(step, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100});
-BENCHMARK_CAPTURE(sgd_step, mlp_100_100_b20_native, 20, {100, 100});
+BENCHMARK_CAPTURE(sgd_step, logistic_b10_native, "logistic", 10);
+BENCHMARK_CAPTURE(sgd_step, mlp_100_100_b20_native, "mlp", 20, {100, 100});
+BENCHMARK_CAPTURE(sgd_step, mlp_200_200_b10_native, "mlp", 10, {200, 200});
+BENCHMARK_CAPTURE(sgd_step, mlp_500_300_b32_native, "mlp", 32, {500, 300});
+BENCHMARK_CAPTURE(sgd_step, cnn_mnist_b10_native, "cnn_mnist", 10);
+BENCHMARK_CAPTURE(descend, logistic_b10_native, "logistic", 10);
+BENCHMARK_CAPTURE(descend, mlp_100_100_b20_native, "mlp", 20, {100, 100});
+BENCHMARK_CAPTURE(descend, mlp_200_200_b10_native, "mlp", 10, {200, 200});
+BENCHMARK_CAPTURE(descend, mlp_500_300_b32_native, "mlp", 32, {500, 300});
+BENCHMARK_CAPTURE(descend, cnn_mnist_b10_native, "cnn_mnist", 10);
 BENCHMARK_CAPTURE(variational, mlp_100_100_b20_native, "mlp", "native", 20, {100, 100});
 BENCHMARK_CAPTURE(variational_sgd_step, mlp_100_100_b20_native, 20, {100, 100});
 BENCHMARK_CAPTURE(variational, mlp_100_100_b20_native_private, "mlp", "native", 20, {100, 100}, true);

@@ -160,7 +160,8 @@ class Cnn final : public Model {
   void observe(LayerObserver observer) override { observer_ = std::move(observer); }
   std::vector<LayoutEntry> spread(std::span<float> variances, std::span<float> by_variance, Stream& noise) override;
 
-  double backward(const Batch& batch) override;
+  double backward(const Batch& batch) override { return backward(batch, std::nullopt); }
+  std::optional<double> descend(const Batch& batch, float lr) override;
   void predict(const Batch& batch, std::span<float> outputs) override;
 
  private:
@@ -185,6 +186,10 @@ class Cnn final : public Model {
   // The gradients at the weights, and at the inputs unless `to` is null.
   void backward(std::size_t layer, std::size_t n, const float* x, const float* delta, float* to);
   void backward_draw(std::size_t layer, std::size_t n, const float* x, const float* delta, float* to);
+  // The gradient at the inputs, and then a step of a dense layer's weights.
+  void descend(std::size_t layer, std::size_t n, const float* x, const float* delta, float* to, float lr);
+  // With a learning rate every weight takes its step; the dense ones, which are nearly all, leave no gradient.
+  double backward(const Batch& batch, std::optional<float> lr);
 
   std::size_t set_of(const Stage& stage, std::size_t image, std::size_t channel) const;
   std::size_t sets(const Stage& stage, std::size_t n) const;
@@ -523,17 +528,36 @@ void Cnn::backward_stage(std::size_t i, std::size_t n, const float* x) {
   backward(i, n, x, to, i == 0 ? nullptr : delta_.data());  // nobody asks for the gradient at the data
 }
 
-double Cnn::backward(const Batch& batch) {
+void Cnn::descend(std::size_t layer, std::size_t n, const float* x, const float* delta, float* to, float lr) {
+  const Layer& shown = layers_[layer];
+  const std::size_t in = shown.in(), out = shown.out();
+  multiply(Form::plain, Form::plain, n, in, out, delta, weight(layer, parameters_), to);
+  show(layer, n, x, {delta, n * out});
+  take_dense_step(n, in, delta, x, lr, shown.weight.of(std::span(parameters_)), shown.bias->of(std::span(parameters_)),
+                  shown.bias->of(std::span(gradients_)));
+}
+
+std::optional<double> Cnn::descend(const Batch& batch, float lr) {
+  if (spread_ || batch.size > kMostExamples) return std::nullopt;
+  const double mean_loss = backward(batch, lr);
+  const std::size_t before_dense = layers_[stages_.size()].weight.offset;
+  for (std::size_t i = 0; i < before_dense; ++i) parameters_[i] -= lr * gradients_[i];
+  return mean_loss;
+}
+
+double Cnn::backward(const Batch& batch, std::optional<float> lr) {
   assert(batch.size > 0);
   const std::size_t n = batch.size;
   reserve(n);
   forward(n, batch.inputs.data(), true, delta_.data());
   const double mean_loss = loss_and_gradient(task_.loss, batch, outputs(), std::span(delta_).first(n * outputs()));
   for (std::size_t i = hidden_.size() + 1; i-- > 0;) {
-    backward(stages_.size() + i, n, dense_input(i), delta_.data(), next_delta_.data());
+    const std::size_t layer = stages_.size() + i;
+    lr ? descend(layer, n, dense_input(i), delta_.data(), next_delta_.data(), *lr)
+       : backward(layer, n, dense_input(i), delta_.data(), next_delta_.data());
     std::swap(delta_, next_delta_);
     if (i == 0) break;
-    multiply_by_slope<Activation::relu>(n * products_[stages_.size() + i].product->in(), dense_input(i), delta_.data());
+    multiply_by_slope<Activation::relu>(n * products_[layer].product->in(), dense_input(i), delta_.data());
   }
   const Stage& last = stages_.back();
   transpose(n, last.channels, last.behind() / last.channels, delta_.data(), next_delta_.data());

@@ -9,6 +9,7 @@
 
 #include "parley/model/kernels.h"
 #include "parley/model/mlp.h"
+#include "parley/model/small_products.h"
 
 namespace parley {
 
@@ -76,6 +77,15 @@ inline void sum_rows(std::size_t rows, const float* delta, std::span<float> sums
   for (std::size_t i = 1; i < rows; ++i) {
     for (std::size_t j = 0; j < width; ++j) sums[j] += delta[i * width + j];
   }
+}
+
+// A step of plain gradient descent of a dense layer; the gradient at its bias is left in `by_bias`, that at its weights
+// nowhere.
+inline void take_dense_step(std::size_t rows, std::size_t in, const float* delta, const float* inputs, float lr,
+                            std::span<float> weight, std::span<float> bias, std::span<float> by_bias) {
+  descend(rows, bias.size(), in, delta, inputs, lr, weight.data());
+  sum_rows(rows, delta, by_bias);
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] -= lr * by_bias[i];
 }
 
 }  // namespace parley

@@ -38,7 +38,8 @@ class Mlp final : public Model {
   void observe(LayerObserver observer) override { observer_ = std::move(observer); }
   const MlpPlan& plan() const { return plan_; }
 
-  double backward(const Batch& batch) override;
+  double backward(const Batch& batch) override { return backward(batch, std::nullopt); }
+  std::optional<double> descend(const Batch& batch, float lr) override;
   void predict(const Batch& batch, std::span<float> outputs) override;
 
  private:
@@ -53,6 +54,8 @@ class Mlp final : public Model {
   // Hidden activations, then the outputs into `outputs`.
   void forward(const Batch& batch, bool training, float* outputs);
   void drop_out(std::size_t layer, std::size_t count);
+  // With a learning rate each layer takes its step instead of leaving its gradient.
+  double backward(const Batch& batch, std::optional<float> lr);
   void back_through_activation(std::size_t layer, std::size_t count, float* delta);
 
   MlpPlan plan_;
@@ -127,7 +130,7 @@ void Mlp::back_through_activation(std::size_t layer, std::size_t count, float* d
   });
 }
 
-double Mlp::backward(const Batch& batch) {
+double Mlp::backward(const Batch& batch, std::optional<float> lr) {
   assert(batch.size > 0);
   reserve(batch.size);
   const std::size_t rows = batch.size;
@@ -136,15 +139,27 @@ double Mlp::backward(const Batch& batch) {
   for (std::size_t l = plan_.layers(); l-- > 0;) {
     const std::size_t in = plan_.widths[l], out = plan_.widths[l + 1];
     const float* input = l == 0 ? batch.inputs.data() : activations_[l - 1].data();
-    multiply(Form::transposed, Form::plain, out, in, rows, delta_.data(), input, weight(l, gradients_).data());
-    sum_rows(rows, delta_.data(), bias(l, gradients_));
     show(l, rows, input, std::span(delta_).first(rows * out));
-    if (l == 0) break;  // nobody asks for the gradient at the data
-    multiply(Form::plain, Form::plain, rows, in, out, delta_.data(), weight(l, parameters_).data(), next_delta_.data());
-    back_through_activation(l - 1, rows * in, next_delta_.data());
+    if (l > 0) {  // nobody asks for the gradient at the data; and it takes the weights from before their step
+      multiply(Form::plain, Form::plain, rows, in, out, delta_.data(), weight(l, parameters_).data(),
+               next_delta_.data());
+      back_through_activation(l - 1, rows * in, next_delta_.data());
+    }
+    if (lr) {
+      take_dense_step(rows, in, delta_.data(), input, *lr, weight(l, parameters_), bias(l, parameters_),
+                      bias(l, gradients_));
+    } else {
+      multiply(Form::transposed, Form::plain, out, in, rows, delta_.data(), input, weight(l, gradients_).data());
+      sum_rows(rows, delta_.data(), bias(l, gradients_));
+    }
     std::swap(delta_, next_delta_);
   }
   return mean_loss;
+}
+
+std::optional<double> Mlp::descend(const Batch& batch, float lr) {
+  if (batch.size > kMostExamples) return std::nullopt;
+  return backward(batch, lr);
 }
 
 void Mlp::predict(const Batch& batch, std::span<float> outputs) {

@@ -47,6 +47,9 @@ class Model {
 
   // Mean loss of the batch; overwrites gradients() with its gradient. Training mode (dropout, batch statistics).
   virtual double backward(const Batch& batch) = 0;
+  // One step of plain gradient descent, θ −= lr·∂loss(batch), which does not leave the gradient behind and so saves a
+  // pass over memory; gives the mean loss before it. Nothing, and nothing has been done: the model takes no such steps.
+  virtual std::optional<double> descend(const Batch& /*batch*/, float /*lr*/) { return std::nullopt; }
   // Raw outputs (logits or predictions), batch.size × outputs(), row-major. Evaluation mode.
   virtual void predict(const Batch& batch, std::span<float> outputs) = 0;
   // Floats a row that predict() writes.

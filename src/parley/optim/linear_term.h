@@ -14,6 +14,8 @@ struct LinearTerm {
   std::span<const float> precision = {};  // empty: 1 everywhere
   std::span<const float> centre = {};     // empty: 0 everywhere
   std::span<const float> offset = {};     // empty: 0 everywhere
+
+  bool adds_nothing() const { return strength == 0.0f && offset.empty(); }
 };
 
 }  // namespace parley

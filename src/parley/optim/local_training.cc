@@ -15,6 +15,10 @@ namespace {
 // need memory for all of its activations.
 constexpr std::size_t kLargestPiece = 2048;
 
+void refuse_divergence(double loss, std::size_t step) {
+  if (!std::isfinite(loss)) fail<RefusedUpdate>("diverged: the loss was not finite at local step {}", step + 1);
+}
+
 }  // namespace
 
 std::vector<Option> LocalOptions::declared() {
@@ -113,7 +117,19 @@ double LocalTrainer::backward(Model& model, const View& data, std::span<const st
       for (std::size_t i = 0; i < accumulated_.size(); ++i) accumulated_[i] += static_cast<float>(share) * gradients[i];
     }
   }
-  if (!std::isfinite(loss)) fail<RefusedUpdate>("diverged: the loss was not finite at local step {}", step + 1);
+  refuse_divergence(loss, step);
+  return loss;
+}
+
+// The whole step by the model itself, where it can.
+std::optional<double> LocalTrainer::descend(Model& model, const View& data, std::span<const std::uint32_t> positions,
+                                            float lr, std::size_t step) {
+  if (positions.size() > kLargestPiece) return std::nullopt;
+  const auto loss = model.descend(buffer_.gather(data, positions), lr);
+  if (loss) {
+    refuse_divergence(*loss, step);
+    optimizer_->count();
+  }
   return loss;
 }
 
@@ -132,16 +148,22 @@ TrainingStats LocalTrainer::train(Model& model, const View& data, const LocalOpt
   } else {
     optimizer_->reset(trainable);
   }
+  const auto rate = static_cast<float>(lr);
+  const bool plain = optimizer_->plain() && term.adds_nothing() && !hooks.look_at_gradients();
   for (auto positions = order.next(); !positions.empty(); positions = order.next()) {
-    stats.loss_sum += backward(model, data, positions, stats.steps) * static_cast<double>(positions.size());
-    const std::span<float> gradients = gradients_of(model);
-    if (hooks.before_step) hooks.before_step(gradients, positions.size());
-    if (hooks.add_gradient) hooks.add_gradient(gradients);
-    if (hooks.step) {
-      hooks.step(gradients, static_cast<float>(lr));
-    } else {
-      optimizer_->step(model.parameters().first(trainable), gradients, term, static_cast<float>(lr));
+    auto loss = plain ? descend(model, data, positions, rate, stats.steps) : std::nullopt;
+    if (!loss) {
+      loss = backward(model, data, positions, stats.steps);
+      const std::span<float> gradients = gradients_of(model);
+      if (hooks.before_step) hooks.before_step(gradients, positions.size());
+      if (hooks.add_gradient) hooks.add_gradient(gradients);
+      if (hooks.step) {
+        hooks.step(gradients, rate);
+      } else {
+        optimizer_->step(model.parameters().first(trainable), gradients, term, rate);
+      }
     }
+    stats.loss_sum += *loss * static_cast<double>(positions.size());
     stats.examples += positions.size();
     ++stats.steps;
     if (hooks.after_step) hooks.after_step(stats.steps);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,8 +60,10 @@ struct LocalHooks {
   std::function<void(std::span<float> gradients)> add_gradient;
   // Takes the step in the optimiser's place, from the task's gradient alone.
   std::function<void(std::span<const float> gradients, float lr)> step;
-  // After a step; `steps` counts from 1 in this client's round.
+  // After a step, when the gradients may be gone; `steps` counts from 1 in this client's round.
   std::function<void(std::size_t steps)> after_step;
+
+  bool look_at_gradients() const { return before_step || add_gradient || step; }
 };
 
 // One a worker thread: buffers and optimiser, kept from client to client.
@@ -89,6 +92,8 @@ class LocalTrainer {
 
  private:
   double backward(Model& model, const View& data, std::span<const std::uint32_t> positions, std::size_t step);
+  std::optional<double> descend(Model& model, const View& data, std::span<const std::uint32_t> positions, float lr,
+                                std::size_t step);
   std::span<float> gradients_of(Model& model);
 
   std::unique_ptr<Optimizer> optimizer_;

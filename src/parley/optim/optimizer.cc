@@ -210,7 +210,7 @@ void Optimizer::step(std::span<float> theta, std::span<const float> grads, const
     const double norm = std::sqrt(gauss::sum(grads.size(), [&](std::size_t i) { return double{grads[i]} * grads[i]; }));
     if (norm > clip_norm_) scale = static_cast<float>(clip_norm_ / norm);
   }
-  state_.steps += 1.0;
+  count();
   apply(theta, {grads, scale, decay_, term}, lr);
 }
 

@@ -37,6 +37,11 @@ class Optimizer {
   // θ ← θ − update(g), where g = clip(grads) + decay·θ + term. The spans have the size given to reset().
   void step(std::span<float> theta, std::span<const float> grads, const LinearTerm& term, float lr);
 
+  // Whether a step is θ ← θ − lr·grads and nothing else (only sgd remembers nothing). A model may then take it by
+  // itself (Model::descend), and count() keeps the count of steps.
+  bool plain() const { return slots_.empty() && decay_ == 0.0f && clip_norm_ == 0.0; }
+  void count() { state_.steps += 1.0; }
+
   const std::vector<Slot>& slots() const { return slots_; }
   // For who keeps the state or sends it around; what is put in must have the slots and sizes that reset() gives.
   OptimizerState& state() { return state_; }
