@@ -30,8 +30,9 @@ std::size_t bin_of(double confidence) {
 
 // Counts the row's credible set, and whether the label is in it. Of classes that are as likely the earlier come first.
 void add_credible_set(Evaluation& to, std::span<const float> row, std::size_t label) {
-  constexpr double kRounding = 1e-6;  // of floats that should have exactly that much
-  std::vector<float> ordered(row.begin(), row.end());
+  constexpr double kRounding = 1e-6;        // of floats that should have exactly that much
+  thread_local std::vector<float> ordered;  // no allocation for each row
+  ordered.assign(row.begin(), row.end());
   std::ranges::sort(ordered, std::greater());
   double held = 0.0;
   std::size_t size = 0;
