@@ -33,16 +33,19 @@ double try_length(const ClientTask& task, double length) {
   }
 }
 
-// ½p‖θ + c·step‖² less ½p‖θ‖².
-double penalty_at(const State& state, double prior, double length) {
-  const auto theta = state.at("theta"), step = state.at(LineSearch::kStep);
-  double along = 0.0, square = 0.0;
-  for (std::size_t i = 0; i < step.size(); ++i) {
-    along += static_cast<double>(theta[i]) * static_cast<double>(step[i]);
-    square += static_cast<double>(step[i]) * static_cast<double>(step[i]);
+// What the prior's share of a length c is made of: ½p‖θ + c·step‖² less ½p‖θ‖².
+struct Penalty {
+  double prior, along = 0.0, square = 0.0;
+
+  Penalty(const State& state, double p) : prior(p) {
+    const auto theta = state.at("theta"), step = state.at(LineSearch::kStep);
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      along += static_cast<double>(theta[i]) * static_cast<double>(step[i]);
+      square += static_cast<double>(step[i]) * static_cast<double>(step[i]);
+    }
   }
-  return prior * length * (along + 0.5 * length * square);
-}
+  double at(double length) const { return prior * length * (along + 0.5 * length * square); }
+};
 
 }  // namespace
 
@@ -97,9 +100,10 @@ void LineSearch::measure(const ClientTask& task, Update& update) const {
 
 double LineSearch::finish(ServerTask& task, double prior) const {
   State& state = task.state;
+  const Penalty penalty(state, prior);
   std::vector<double> values;
   for (std::size_t place = 0; place < kLengths.size(); ++place) {
-    values.push_back(task.sum.scalar(loss_at(place)) / task.sum.weight() + penalty_at(state, prior, kLengths[place]));
+    values.push_back(task.sum.scalar(loss_at(place)) / task.sum.weight() + penalty.at(kLengths[place]));
   }
   const auto best = best_length(values);
   for (float& v : state.at(kStep)) v *= best ? static_cast<float>(best->length) : 0.0f;
