@@ -1,3 +1,4 @@
+#include "parley/stages/byzantine.h"
 #include "parley/stages/clip.h"
 #include "parley/stages/quantise.h"
 #include "parley/stages/sparsify.h"
@@ -11,6 +12,7 @@ std::string stage_prefix(std::size_t position) {
 
 StageRegistry stages() {
   StageRegistry registry("stage");
+  add_byzantine(registry);
   add_clip(registry);
   add_quantise(registry);
   add_sparsify(registry);

@@ -34,6 +34,15 @@ std::unique_ptr<Stage> sparsify(double share, bool feedback = false) {
   return registry.at("sparsify").make(options);
 }
 
+std::unique_ptr<Stage> byzantine(double probability, const std::string& sends, double scale = 1.0) {
+  const StageRegistry registry = stages();
+  Options options("stages", registry.at("byzantine").about.options);
+  options.set("byzantine_share", probability);
+  options.set("byzantine_sends", sends);
+  options.set("byzantine_scale", scale);
+  return registry.at("byzantine").make(options);
+}
+
 // A round whose weights travel as themselves ("theta", relative to the broadcast) beside a plain difference ("delta").
 class Stages : public testing::Test {
  protected:
@@ -289,6 +298,46 @@ TEST_F(Stages, WithFeedbackSparsifyCarriesWhatItDidNotSend) {
   ClientMemory memory(ClientRecord{{"other", {1.0f}}});
   staged(*sparsify(0.4, false), schema, {theta_, {4.0f, 3.0f}}, memory);
   EXPECT_FALSE(memory.take().has_value());
+}
+
+TEST_F(Stages, ByzantineClientsStepBackwardsFromTheBroadcast) {
+  const Schema schema = both(3, 2);
+  const std::vector<Flat> channels{{1.5f, -2.0f, 0.25f}, {3.0f, -4.0f}};
+  const Update reversed = staged(*byzantine(1.0, "reversed", 2.0), schema, channels);
+  EXPECT_EQ(reversed["theta"], (Flat{0.0f, -2.0f, 1.0f}));
+  EXPECT_EQ(reversed["delta"], (Flat{-6.0f, 8.0f}));
+  EXPECT_EQ(staged(*byzantine(0.0, "reversed"), schema, channels).channels(), channels);
+}
+
+TEST_F(Stages, ByzantineNoiseIsAsLargeAsAnHonestStepAndKnowsNothingOfIt) {
+  constexpr std::size_t kSize = 10'000;
+  Flat step(kSize);
+  for (std::size_t i = 0; i < kSize; ++i) step[i] = i % 2 == 0 ? 3.0f : -4.0f;  // root mean square 3.54
+  const Update noise = staged(*byzantine(1.0, "noise", 2.0), alone(kSize), {step});
+  double squares = 0.0, with_the_step = 0.0;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    squares += std::pow(noise["delta"][i], 2.0);
+    with_the_step += double{noise["delta"][i]} * step[i];
+  }
+  // Both are means of 10,000: deviations of .7 % and 1 % of these scales.
+  EXPECT_NEAR(std::sqrt(squares / kSize), 2.0 * std::sqrt(12.5), 0.03 * 2.0 * std::sqrt(12.5));
+  EXPECT_NEAR(with_the_step / kSize, 0.0, 0.05 * 2.0 * 12.5);
+}
+
+// Who is byzantine is drawn once: a client does not change sides, whatever the later rounds' noise.
+TEST_F(Stages, AByzantineClientStaysOne) {
+  const auto stage = byzantine(0.3, "reversed");
+  std::size_t turned = 0;
+  constexpr std::uint64_t kClients = 1000;
+  for (std::uint64_t client = 0; client < kClients; ++client) {
+    ClientMemory first;
+    const bool bad = staged(*stage, alone(1), {{1.0f}}, first, client)["delta"][0] < 0.0f;
+    turned += bad ? 1 : 0;
+    ClientMemory second(first.take());
+    EXPECT_EQ(staged(*stage, alone(1), {{1.0f}}, second, client + kClients)["delta"][0] < 0.0f, bad) << client;
+    EXPECT_FALSE(second.take().has_value()) << "nothing new to remember";
+  }
+  EXPECT_NEAR(static_cast<double>(turned), 300.0, 5.0 * std::sqrt(1000 * 0.3 * 0.7));
 }
 
 // A later stage changes what an earlier one packed; what travels is what it left.
