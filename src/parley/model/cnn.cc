@@ -381,16 +381,16 @@ void Cnn::backward_draw(std::size_t layer, std::size_t n, const float* x, const 
 // one image. Everything follows from sums over each image's channels.
 
 std::size_t Cnn::set_of(const Stage& stage, std::size_t image, std::size_t channel) const {
-  if (plan_.norm == NormKind::batch) return channel;
+  if (plan_.norm != NormKind::group) return channel;
   return (image * stage.channels + channel) / kChannelsPerGroup;
 }
 
 std::size_t Cnn::sets(const Stage& stage, std::size_t n) const {
-  return plan_.norm == NormKind::batch ? stage.channels : n * stage.channels / kChannelsPerGroup;
+  return plan_.norm != NormKind::group ? stage.channels : n * stage.channels / kChannelsPerGroup;
 }
 
 double Cnn::set_size(const Stage& stage, std::size_t n) const {
-  return static_cast<double>(stage.height * stage.width * (plan_.norm == NormKind::batch ? n : kChannelsPerGroup));
+  return static_cast<double>(stage.height * stage.width * (plan_.norm != NormKind::group ? n : kChannelsPerGroup));
 }
 
 void Cnn::measure(Stage& stage, std::size_t n) {
@@ -478,12 +478,12 @@ void Cnn::forward_stage(std::size_t i, std::size_t n, const float* x, bool train
   Stage& stage = stages_[i];
   forward(i, n, x, stage.z.data(), training);
   if (plan_.norm) {
-    if (plan_.norm == NormKind::group || training) {
-      if (plan_.norm == NormKind::batch && set_size(stage, n) == 1.0) refuse_single_value();
+    if (plan_.norm == NormKind::batch && !training) {
+      take_running(stage);
+    } else {
+      if (training && set_size(stage, n) == 1.0) refuse_single_value();  // a group has several channels
       measure(stage, n);
       if (plan_.norm == NormKind::batch) update_running(stage, n);
-    } else {
-      take_running(stage);
     }
     set_scales(stage, n);
   }
@@ -568,9 +568,10 @@ double Cnn::backward(const Batch& batch, std::optional<float> lr) {
 
 void Cnn::predict(const Batch& batch, std::span<float> outputs) {
   assert(outputs.size() == batch.size * task_.outputs);
-  // Some images at a time: what is between two layers then stays in the cache.
+  // Some images at a time, where that makes no difference: what is between two layers then stays in the cache.
   constexpr std::size_t kImages = 32;
-  const std::size_t step = observer_ ? batch.size : kImages, in = products_.front().product->in();
+  const bool whole = observer_ || plan_.norm == NormKind::each_batch;
+  const std::size_t step = whole ? batch.size : kImages, in = products_.front().product->in();
   for (std::size_t begin = 0; begin < batch.size; begin += step) {
     const std::size_t n = std::min(step, batch.size - begin);
     forward(n, batch.inputs.data() + begin * in, false, outputs.data() + begin * task_.outputs);

@@ -13,7 +13,9 @@
 
 namespace parley {
 
-enum class NormKind { batch, group };
+// What is normalised together: a channel of the training batch (in prediction the running statistics stand for it), a
+// channel of any batch, or eight channels of an example.
+enum class NormKind { batch, each_batch, group };
 inline constexpr std::int64_t kChannelsPerGroup = 8;  // of a group norm; divides the width of every network here
 inline constexpr double kNormEpsilon = 1e-5, kNormMomentum = 0.1;  // PyTorch's
 

@@ -38,13 +38,15 @@ Task as_images(const std::string& name, const Task& task, std::int64_t least_siz
 Option norm_option() {
   return {"norm",
           std::string("batch"),
-          "after the convolutions: over the batch, or over eight channels",
+          "after the convolutions: over the batch, in prediction by running statistics; over each batch, in prediction "
+          "too; or over eight channels of an example",
           {},
-          {"batch", "group"}};
+          {"batch", "each_batch", "group"}};
 }
 
 NormKind norm_of(const Options& options) {
-  return options.text("norm") == "batch" ? NormKind::batch : NormKind::group;
+  const std::string& name = options.text("norm");
+  return name == "batch" ? NormKind::batch : name == "group" ? NormKind::group : NormKind::each_batch;
 }
 
 void refuse_single_value() {

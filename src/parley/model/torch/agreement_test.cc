@@ -118,8 +118,9 @@ const Task kOdd{.input_shape = {2, 23, 21}, .outputs = 3, .loss = Loss::mse};
 INSTANTIATE_TEST_SUITE_P(EveryNetwork, NativeCnn,
                          ::testing::Values(Case{"cnn_mnist", "", kGrey, 10}, Case{"cnn_cifar", "", kColour, 5},
                                            Case{"cnn_mnist", "", kOdd, 1}, Case{"lenet", "batch", kGrey, 8},
-                                           Case{"lenet", "group", kGrey, 3}, Case{"lenet", "group", kOdd, 4},
-                                           Case{"cnn4", "batch", kColour, 4}, Case{"cnn4", "group", kOdd, 2}),
+                                           Case{"lenet", "each_batch", kGrey, 6}, Case{"lenet", "group", kGrey, 3},
+                                           Case{"lenet", "group", kOdd, 4}, Case{"cnn4", "batch", kColour, 4},
+                                           Case{"cnn4", "group", kOdd, 2}),
                          [](const auto& test) {
                            const Case& one = test.param;
                            return fmt::format("{}_{}_{}", one.name, one.norm, one.task.input_shape[1]);

@@ -10,25 +10,29 @@ Conv without_bias(torch::nn::Conv2dOptions options) {
 }  // namespace
 
 NormImpl::NormImpl(NormKind kind, std::int64_t channels)
-    : weight_(register_parameter("weight", torch::ones(channels))),
+    : kind_(kind),
+      weight_(register_parameter("weight", torch::ones(channels))),
       bias_(register_parameter("bias", torch::zeros(channels))) {
-  if (kind == NormKind::group) return;
+  if (kind != NormKind::batch) return;
   running_mean_ = register_buffer("running_mean", torch::zeros(channels));
   running_var_ = register_buffer("running_var", torch::ones(channels));
   batches_ = register_buffer("num_batches_tracked", torch::zeros({}, torch::kLong));
 }
 
 torch::Tensor NormImpl::forward(const torch::Tensor& inputs) {
-  if (running_mean_.defined()) return over_batch(inputs);
-  return torch::group_norm(inputs, inputs.size(1) / kChannelsPerGroup, weight_, bias_);
+  if (kind_ == NormKind::group) {
+    return torch::group_norm(inputs, inputs.size(1) / kChannelsPerGroup, weight_, bias_);
+  }
+  return over_batch(inputs);
 }
 
 torch::Tensor NormImpl::over_batch(const torch::Tensor& inputs) {
   if (is_training()) {
     if (inputs.numel() == inputs.size(1)) refuse_single_value();
-    batches_ += 1;
+    if (batches_.defined()) batches_ += 1;
   }
-  return torch::batch_norm(inputs, weight_, bias_, running_mean_, running_var_, is_training(), kNormMomentum,
+  const bool by_the_batch = is_training() || kind_ == NormKind::each_batch;
+  return torch::batch_norm(inputs, weight_, bias_, running_mean_, running_var_, by_the_batch, kNormMomentum,
                            kNormEpsilon, /*cudnn_enabled=*/false);
 }
 

@@ -9,7 +9,8 @@
 
 namespace parley {
 
-// Batch norm with PyTorch's names, momentum (0.1) and ε (1e-5), or group norm over eight channels at a time. A training
+// Batch norm with PyTorch's names, momentum (0.1) and ε (1e-5), the same without running statistics, or group norm over
+// eight channels at a time. A training
 // batch that leaves batch norm a single value for each channel is a RefusedUpdate: that has no variance. (LibTorch's
 // own BatchNorm2d cannot be derived from: a part of it is not exported.)
 class NormImpl final : public torch::nn::Module {
@@ -20,8 +21,9 @@ class NormImpl final : public torch::nn::Module {
  private:
   torch::Tensor over_batch(const torch::Tensor& inputs);
 
+  NormKind kind_;
   torch::Tensor weight_, bias_;
-  torch::Tensor running_mean_, running_var_, batches_;  // undefined with groups
+  torch::Tensor running_mean_, running_var_, batches_;  // of NormKind::batch alone
 };
 TORCH_MODULE(Norm);
 

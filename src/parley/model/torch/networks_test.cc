@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "parley/model/losses.h"
 #include "parley/model/torch/test_tools.h"
 #include "parley/model/variational.h"
 
@@ -128,8 +129,8 @@ TEST(Networks, GradientAgreesWithCentralDifferences) {
   const Task task{.input_shape = {2, 20, 20}, .outputs = 3};
   const RandomBatch batch(4, task);
   const std::pair<std::string, std::string> networks[] = {
-      {"lenet", "batch"},       {"lenet", "group"},       {"cnn4", "batch"},       {"resnet18", "batch"},
-      {"densenet121", "batch"}, {"mobilenetv2", "batch"}, {"mobilenetv2", "group"}};
+      {"lenet", "batch"},    {"lenet", "each_batch"},  {"lenet", "group"},       {"cnn4", "batch"},
+      {"resnet18", "batch"}, {"densenet121", "batch"}, {"mobilenetv2", "batch"}, {"mobilenetv2", "group"}};
   for (const auto& [name, norm] : networks) {
     SCOPED_TRACE(name + ", norm = " + norm);
     const auto model = make(name, "auto", task, {{"norm", norm}});
@@ -227,6 +228,32 @@ TEST_F(BatchNorm, RefusesABatchOfOneWhereItHasNoVariance) {
             "choose client.batch so that no client is left with a batch of one, or model.norm = \"group\"");
   EXPECT_NO_THROW(predict(*model, RandomBatch(1, tiny).get()));
   EXPECT_NO_THROW(make("lenet", "auto", tiny, kGroup)->backward(RandomBatch(1, tiny).get()));
+}
+
+// What is predicted is what was trained: the outputs of a batch by its own statistics, which nothing is kept of.
+TEST_F(BatchNorm, OverEachBatchPredictsAsItTrains) {
+  for (const std::string backend : {"native", "torch"}) {
+    SCOPED_TRACE(backend);
+    const std::map<std::string, Value> each{{"norm", std::string("each_batch")}};
+    const auto model = make("lenet", backend, task_, each), running = make("lenet", backend, task_);
+    EXPECT_TRUE(std::ranges::all_of(model->layout().entries(), [](const auto& e) { return is_trainable(e.role); }));
+    const RandomBatch batch(40, task_);
+    const auto outputs = predict(*model, batch.get());
+    // With running statistics as they begin (0 and 1) the same weights answer something else.
+    EXPECT_GT(largest_difference(predict(*running, batch.get()), outputs), 1e-3);
+    // The loss of the training pass is that of these outputs.
+    std::vector<float> copied = outputs;
+    double loss = 0.0;
+    for (std::size_t i = 0; i < 40; ++i) {
+      const auto row = std::span(copied).subspan(i * 3, 3);
+      softmax(row);
+      loss -= std::log(row[static_cast<std::size_t>(batch.get().labels[i])]) / 40;
+    }
+    EXPECT_NEAR(model->backward(batch.get()), loss, 1e-5);
+    // An example is answered in the light of the others.
+    const auto half = predict(*model, {.size = 20, .inputs = batch.get().inputs.first(20 * 2 * 8 * 8)});
+    EXPECT_GT(largest_difference(half, std::span(outputs).first(half.size())), 1e-3);
+  }
 }
 
 TEST(GroupNorm, KeepsExamplesApart) {
