@@ -24,8 +24,9 @@ using WriteCandidate = std::function<void(std::size_t candidate, std::span<float
 
 // Fills the update with the fitness of every candidate on `data`. Examples are gathered once for all candidates, so the
 // time is that of the forward passes. What is not trained is broadcast theta's: a batch norm works with the running
-// statistics it started with (one over each batch with those of the examples, up to kEvaluationChunk at a time). A candidate whose error is not finite gets the lowest fitness there is. Throws
-// RefusedUpdate when that is so for all of them.
+// statistics it started with (one over each batch with those of the examples, up to kEvaluationChunk at a time). A
+// candidate whose error is not finite gets the lowest fitness there is. Throws RefusedUpdate when that is so for all of
+// them.
 //
 // In update.training an example is one forward pass, and a step one candidate.
 void measure_fitness(const ClientTask& task, const View& data, const WriteCandidate& write, Update& update);
