@@ -24,7 +24,7 @@ class Byzantine final : public Stage {
     Stream noise = task.noise;
     if (!turned(task, noise)) return;
     for_each_difference(task.broadcast, update, [&](const ChannelSpec&, std::span<float> difference) {
-      // Noise of the size of an honest step: what is larger would be noticed.
+      // Noise is measured by the step that it stands for, as it would be to go unnoticed.
       const double size = noise_ ? scale_ * root_mean_square(difference) : -scale_;
       for (float& x : difference) x = static_cast<float>(size * (noise_ ? noise.normal() : double{x}));
     });

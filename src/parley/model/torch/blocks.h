@@ -10,9 +10,9 @@
 namespace parley {
 
 // Batch norm with PyTorch's names, momentum (0.1) and ε (1e-5), the same without running statistics, or group norm over
-// eight channels at a time. A training
-// batch that leaves batch norm a single value for each channel is a RefusedUpdate: that has no variance. (LibTorch's
-// own BatchNorm2d cannot be derived from: a part of it is not exported.)
+// eight channels at a time. A training batch that leaves batch norm a single value for each channel is a
+// RefusedUpdate: that has no variance. (LibTorch's own BatchNorm2d cannot be derived from: a part of it is not
+// exported.)
 class NormImpl final : public torch::nn::Module {
  public:
   NormImpl(NormKind kind, std::int64_t channels);
