@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "parley/base/errors.h"
 #include "parley/stages/stage.h"
@@ -13,34 +14,23 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::unique_ptr<Stage> make(const std::string& name, const std::string& key, Value value) {
+std::unique_ptr<Stage> make(const std::string& name, const std::map<std::string, Value>& settings) {
   const StageRegistry registry = stages();
   Options options("stages", registry.at(name).about.options);
-  options.set(key, std::move(value));
+  for (const auto& [key, value] : settings) options.set(key, value);
   return registry.at(name).make(options);
 }
 std::unique_ptr<Stage> clip(double norm) {
-  return make("clip", "clip_norm", norm);
+  return make("clip", {{"clip_norm", norm}});
 }
 std::unique_ptr<Stage> quantise(std::int64_t bits) {
-  return make("quantise", "quantise_bits", bits);
+  return make("quantise", {{"quantise_bits", bits}});
 }
-
 std::unique_ptr<Stage> sparsify(double share, bool feedback = false) {
-  const StageRegistry registry = stages();
-  Options options("stages", registry.at("sparsify").about.options);
-  options.set("sparsify_share", share);
-  options.set("sparsify_feedback", feedback);
-  return registry.at("sparsify").make(options);
+  return make("sparsify", {{"sparsify_share", share}, {"sparsify_feedback", feedback}});
 }
-
-std::unique_ptr<Stage> byzantine(double probability, const std::string& sends, double scale = 1.0) {
-  const StageRegistry registry = stages();
-  Options options("stages", registry.at("byzantine").about.options);
-  options.set("byzantine_share", probability);
-  options.set("byzantine_sends", sends);
-  options.set("byzantine_scale", scale);
-  return registry.at("byzantine").make(options);
+std::unique_ptr<Stage> byzantine(double share, const std::string& sends, double scale = 1.0) {
+  return make("byzantine", {{"byzantine_share", share}, {"byzantine_sends", sends}, {"byzantine_scale", scale}});
 }
 
 // A round whose weights travel as themselves ("theta", relative to the broadcast) beside a plain difference ("delta").
