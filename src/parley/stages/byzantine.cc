@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "parley/stages/difference.h"
+#include "parley/stages/remembered.h"
 
 namespace parley {
 namespace {
@@ -33,9 +34,7 @@ class Byzantine final : public Stage {
  private:
   bool turned(const ForwardTask& task, Stream& noise) const {
     const std::string name = task.prefix + "turned";
-    if (const ClientRecord* known = task.memory.known()) {
-      if (const auto found = known->find(name); found != known->end()) return found->second.front() != 0.0f;
-    }
+    if (const Flat* before = remembered(task.memory, name)) return before->front() != 0.0f;
     const bool turned = noise.uniform() < share_;
     task.memory.amend({{name, Flat{turned ? 1.0f : 0.0f}}});
     return turned;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "parley/stages/difference.h"
+#include "parley/stages/remembered.h"
 #include "parley/update/changes.h"
 
 namespace parley {
@@ -37,10 +38,9 @@ class Sparsify final : public Stage {
 
  private:
   static void add_rest(const ClientMemory& memory, const std::string& name, std::span<float> difference) {
-    if (memory.known() == nullptr) return;
-    const auto rest = memory.known()->find(name);
-    if (rest == memory.known()->end()) return;
-    for (std::size_t i = 0; i < difference.size(); ++i) difference[i] += rest->second[i];
+    const Flat* const rest = remembered(memory, name);
+    if (rest == nullptr) return;
+    for (std::size_t i = 0; i < difference.size(); ++i) difference[i] += (*rest)[i];
   }
 
   void keep_largest(const ChannelSpec& spec, std::span<float> difference) const {
