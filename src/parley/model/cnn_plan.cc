@@ -51,7 +51,7 @@ NormKind norm_of(const Options& options) {
 
 void refuse_single_value() {
   fail<RefusedUpdate>(
-      "model.norm = \"batch\": a batch of one leaves a single value for each channel, which has no variance: choose "
+      "model.norm: a batch of one leaves batch norm a single value for each channel, which has no variance: choose "
       "client.batch so that no client is left with a batch of one, or model.norm = \"group\"");
 }
 

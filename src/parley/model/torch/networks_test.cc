@@ -224,7 +224,7 @@ TEST_F(BatchNorm, RefusesABatchOfOneWhereItHasNoVariance) {
   const auto model = make("lenet", "auto", tiny);
   EXPECT_NO_THROW(model->backward(RandomBatch(2, tiny).get()));
   EXPECT_EQ(refusal<RefusedUpdate>([&] { model->backward(RandomBatch(1, tiny).get()); }),
-            "model.norm = \"batch\": a batch of one leaves a single value for each channel, which has no variance: "
+            "model.norm: a batch of one leaves batch norm a single value for each channel, which has no variance: "
             "choose client.batch so that no client is left with a batch of one, or model.norm = \"group\"");
   EXPECT_NO_THROW(predict(*model, RandomBatch(1, tiny).get()));
   EXPECT_NO_THROW(make("lenet", "auto", tiny, kGroup)->backward(RandomBatch(1, tiny).get()));
