@@ -45,12 +45,12 @@ void NormReports::measure(const ClientTask& task, std::span<float> moments) cons
     const std::size_t out = pass.layer.out();
     const ConstMap<float> inputs(pass.inputs.data(), index(pass.rows), index(pass.layer.in()));
     const ConstMap<float> weight(pass.layer.weight.of(parameters).data(), index(out), index(pass.layer.in()));
-    outputs.noalias() = inputs * weight.transpose();
+    outputs.noalias() = weight * inputs.transpose();  // a row for each channel, so that sums run along memory
     for (std::size_t j = 0; j < out; ++j) {
       const float bias = pass.layer.bias ? pass.layer.bias->of(parameters)[j] : 0.0f;
-      const auto column = outputs.col(index(j)).cast<double>().array() + double{bias};
-      sums[place->offset + j] += column.sum();
-      sums[channels_ + place->offset + j] += column.square().sum();
+      const auto channel = outputs.row(index(j)).cast<double>().array() + double{bias};
+      sums[place->offset + j] += channel.sum();
+      sums[channels_ + place->offset + j] += channel.square().sum();
     }
     rows[static_cast<std::size_t>(place - places_.begin())] += pass.rows;
   });
